@@ -1,0 +1,1 @@
+# src/cli: part of the build; see README.md here

@@ -1,0 +1,1 @@
+# src/daemon: part of the build; see README.md here

@@ -1,0 +1,1 @@
+# src/sidecar: part of the build; see README.md here

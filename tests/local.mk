@@ -1,0 +1,1 @@
+# tests: unit (Criterion), tables, scenarios, lint; system tests and benchmarks have their own runners.
