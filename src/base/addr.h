@@ -51,7 +51,7 @@ bool addr_from_peer(const struct sockaddr *sa, struct endpoint *out_endpoint) AT
 socklen_t endpoint_to_sockaddr(const struct endpoint *e, struct sockaddr_storage *out_sa);
 const char *endpoint_print(const struct endpoint *e, char *out_text);
 bool endpoint_equal(const struct endpoint *a, const struct endpoint *b);
-/* "1.2.3.4:53", "[::1]:53", or an address alone (then port = default_port; 0 makes the port mandatory). */
+/* "1.2.3.4:53", "[::1]:53", or an address alone (then port = default_port; 0 makes the port mandatory). Port 0 refuses. */
 bool endpoint_parse(struct text t, uint16_t default_port, struct endpoint *out_endpoint) ATTR_MUST_CHECK;
 
 /* "10.0.0.0/8", "fd00::/8"; an address alone is a full-length prefix; host bits set refuse. */

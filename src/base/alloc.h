@@ -21,9 +21,9 @@ void *alloc_copy(const void *bytes, size_t len) ATTR_MUST_CHECK;
 /* Free; accepts NULL. */
 void alloc_free(void *ptr);
 
-/* Make the nth allocation from now fail, once (1 is the next one; 0 switches it off). Tests only. */
+/* Make the nth allocation of this thread from now fail, once (1 is the next one; 0 switches it off). Tests only. */
 void alloc_fail_at(uint64_t nth);
-/* How many allocations were asked for since the last alloc_fail_at. */
+/* How many allocations this thread asked for since its last alloc_fail_at. */
 uint64_t alloc_count(void);
 
 #endif

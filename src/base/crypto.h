@@ -13,7 +13,8 @@
 #define CRYPTO_ED25519_KEY_LEN 32
 #define CRYPTO_ED25519_SIG_LEN 64
 
-/* Initialise libcrypto without configuration files and fetch the digest once; call before the sandbox. */
+/* Initialise libcrypto without configuration files and fetch the digest once; call before the sandbox and
+ * before threads. May be called again. Until then everything below that can fail does (UNSUPPORTED, false). */
 enum err crypto_init(void) ATTR_MUST_CHECK;
 /* SHA-256 of `len` bytes (FIPS 180-4). */
 enum err crypto_sha256(const void *bytes, size_t len, uint8_t out_digest[CRYPTO_SHA256_LEN])

@@ -31,7 +31,7 @@ uint64_t cursor_be64(struct cursor *c);
 const uint8_t *cursor_bytes(struct cursor *c, size_t len);
 /* Read one byte that must be `value`; anything else is BAD. */
 void cursor_expect(struct cursor *c, uint8_t value);
-/* A cursor over the next `len` bytes, in which running out is BAD; steps over them. */
+/* A cursor over the next `len` bytes, in which running out is BAD; steps over them. Failed like `c` when they are not there. */
 struct cursor cursor_sub(struct cursor *c, size_t len);
 /* Mark as BAD unless it failed before. */
 void cursor_fail(struct cursor *c);

@@ -18,6 +18,8 @@ struct pool {
 	size_t free_keep;    /* how many free ones are kept; the rest go back to the system */
 };
 
+#define POOL_FREE_KEEP 256 /* default of free_keep; sanitizer builds keep none, so that use after give is seen */
+
 /* Start a pool of objects of `object_size` bytes, at most `limit` live (0: none). */
 void pool_init(struct pool *p, const char *name, size_t object_size, size_t limit);
 /* Free the kept objects. All objects must have been given back. */

@@ -24,6 +24,7 @@ void sink_be64(struct sink *s, uint64_t v);
 void sink_bytes(struct sink *s, const void *bytes, size_t len);
 /* Append text without its zero byte. */
 void sink_text(struct sink *s, const char *text);
+#define SINK_FORMAT_MAX 1023 /* bytes that one sink_format may print; more is an overflow */
 /* Append formatted text without a zero byte. */
 void sink_format(struct sink *s, const char *format, ...) ATTR_PRINTF(2, 3);
 static inline bool sink_ok(const struct sink *s)
