@@ -1,0 +1,1 @@
+# Fuzz targets of src/net; the pattern is in fuzz/local.mk.

@@ -1,0 +1,1 @@
+# Fuzz targets of src/policy; the pattern is in fuzz/local.mk.

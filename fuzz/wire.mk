@@ -1,0 +1,1 @@
+# Fuzz targets of src/wire; the pattern is in fuzz/local.mk.

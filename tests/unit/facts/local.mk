@@ -1,0 +1,1 @@
+# Unit tests of src/facts; the pattern is in tests/unit/local.mk.

@@ -1,0 +1,1 @@
+# Unit tests of src/image; the pattern is in tests/unit/local.mk.

@@ -1,0 +1,1 @@
+# Unit tests of src/lease; the pattern is in tests/unit/local.mk.
