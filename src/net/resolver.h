@@ -1,0 +1,54 @@
+/*
+ * One name and one family to an answer: our own deadline, tries over remembered-healthy servers, equal questions of one lease
+ * coalesced, bounded in number, cancellable by token. Judges no name and no address: the caller decided before asking.
+ */
+#ifndef EGRESS_NET_RESOLVER_H
+#define EGRESS_NET_RESOLVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/attr.h"
+#include "base/dname.h"
+#include "base/err.h"
+#include "metrics/metrics.h"
+#include "net/ares_link.h"
+#include "net/loop.h"
+#include "wire/dns_answer.h"
+
+#define RESOLVER_SERVERS_MAX 8
+
+struct resolver;        /* one per worker */
+struct resolver_lookup; /* token of one caller's wait */
+
+struct resolver_options {
+	uint64_t total_ms;      /* deadline of a lookup; 0: 5000 */
+	uint64_t try_ms;        /* of one try at one server; 0: 1000 */
+	unsigned waiting_max;   /* lookups waiting for a channel; 0: 4096 */
+	unsigned per_owner_max; /* lookups under way for one owner; 0: 64 */
+};
+
+/* The answer: outcome may also be TIMEOUT or UNREACHABLE. Borrowed for the call. */
+typedef void resolver_done_fn(void *arg, const struct dns_answer *answer);
+
+/* `link` is borrowed and must outlive the resolver. */
+enum err resolver_create(struct loop *loop, struct ares_link *link, struct metrics *metrics,
+			 const struct resolver_options *options, struct resolver **out_resolver)
+	ATTR_MUST_CHECK;
+/* All lookups must be done or cancelled. */
+void resolver_destroy(struct resolver *r);
+/* Use these servers from the next try on; forgets their health when the list differs. At most RESOLVER_SERVERS_MAX. */
+enum err resolver_set_servers(struct resolver *r, const struct endpoint *servers, size_t count)
+	ATTR_MUST_CHECK;
+/*
+ * Look up `type` (A or AAAA) for `name` on behalf of `owner` (a lease's slot: only equal owners share a question). LIMIT when the owner
+ * or the queue is full. on_done comes once, later, unless cancelled.
+ */
+enum err resolver_start(struct resolver *r, uint32_t owner, const struct dname *name, enum dns_type type,
+			resolver_done_fn *on_done, void *arg, struct resolver_lookup **out_lookup)
+	ATTR_MUST_CHECK;
+/* Give up waiting; accepts NULL. */
+void resolver_cancel(struct resolver_lookup *l);
+
+#endif

@@ -1,0 +1,27 @@
+/* Socket options by name, errors typed: what carries policy must not fail in silence. */
+#ifndef EGRESS_NET_SOCKOPT_H
+#define EGRESS_NET_SOCKOPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/attr.h"
+#include "base/err.h"
+
+/* A non-blocking, close-on-exec TCP socket of the family of `a`. SYSTEM with errno on failure. */
+enum err sockopt_open_tcp(enum addr_family family, int *out_fd) ATTR_MUST_CHECK;
+enum err sockopt_no_delay(int fd) ATTR_MUST_CHECK;
+/* Keepalive with explicit idle, interval and count, and TCP_USER_TIMEOUT. */
+enum err sockopt_keepalive(int fd, unsigned idle_s, unsigned interval_s, unsigned count) ATTR_MUST_CHECK;
+/* Make close(2) send RST. */
+enum err sockopt_reset_on_close(int fd) ATTR_MUST_CHECK;
+/* Bind to a source address without taking a port yet (IP_BIND_ADDRESS_NO_PORT, Linux 4.2). */
+enum err sockopt_source(int fd, const struct addr *source) ATTR_MUST_CHECK;
+enum err sockopt_mark(int fd, uint32_t mark) ATTR_MUST_CHECK;
+/* The pending error of a socket (SO_ERROR), 0 if none. */
+int sockopt_take_error(int fd);
+enum err sockopt_peer(int fd, struct endpoint *out_peer) ATTR_MUST_CHECK;
+enum err sockopt_local(int fd, struct endpoint *out_local) ATTR_MUST_CHECK;
+
+#endif
