@@ -19,7 +19,7 @@
 enum tls_hello_sni {
 	TLS_HELLO_SNI_ABSENT,
 	TLS_HELLO_SNI_NAME,    /* exactly one host name, canonical, in `name` */
-	TLS_HELLO_SNI_INVALID, /* present but not a name we accept: empty, literal, final dot, bad octets, two names */
+	TLS_HELLO_SNI_INVALID, /* one name, but none we accept: literal, final dot, bad octets, too long */
 };
 
 struct tls_hello {
@@ -36,8 +36,8 @@ enum tls_hello_fault { TLS_HELLO_NOT_TLS, TLS_HELLO_MALFORMED };
 
 /*
  * Read a ClientHello from the first `len` bytes of the guest's stream. MORE while it is incomplete and shorter than
- * TLS_HELLO_MAX. Records may split it anywhere; any other record type between its fragments is BAD. *out_fault is
- * written for BAD only.
+ * TLS_HELLO_MAX. Records may split it anywhere; any other record type between its fragments, an empty or second server
+ * name, a repeated extension and bytes that no length accounts for are BAD. *out_fault is written for BAD only.
  */
 enum parsed tls_hello_read(const uint8_t *bytes, size_t len, struct tls_hello *out_hello,
 			   enum tls_hello_fault *out_fault) ATTR_MUST_CHECK;
