@@ -1,3 +1,10 @@
 # src/wire: one convenience library; see README.md here for what it promises.
 noinst_LIBRARIES += libwire.a
-libwire_a_SOURCES =
+libwire_a_SOURCES = \
+	src/wire/ctl_msg.c src/wire/ctl_msg.def src/wire/ctl_msg.h \
+	src/wire/dns_answer.c src/wire/dns_answer.h \
+	src/wire/dns_query.c src/wire/dns_query.h \
+	src/wire/sniff.c src/wire/sniff.h \
+	src/wire/socks5.c src/wire/socks5.h \
+	src/wire/tls_hello.c src/wire/tls_hello.h
+EXTRA_DIST += src/wire/README.md
