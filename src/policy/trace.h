@@ -1,0 +1,37 @@
+/* Collects which rules were tried and why they failed. `explain` is a match with a trace, never a second walk. */
+#ifndef EGRESS_POLICY_TRACE_H
+#define EGRESS_POLICY_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "decision/reason.h"
+#include "decision/verdict.h"
+#include "image/segment.h"
+
+#define TRACE_STEPS_MAX 128
+
+enum trace_result { TRACE_MATCHED, TRACE_PORT_DIFFERS, TRACE_SCHEME_DIFFERS, TRACE_HIDDEN_BY_TYPED, TRACE_PLACE_DIFFERS, TRACE_PLACE_UNKNOWN, TRACE_REPORT_ONLY };
+
+struct trace_step {
+	enum verdict_source source;
+	const struct segment *segment; /* borrowed from the snapshot */
+	uint32_t rule_number;
+	enum trace_result result;
+};
+
+struct trace {
+	size_t count;
+	bool truncated;
+	struct trace_step steps[TRACE_STEPS_MAX];
+};
+
+void trace_init(struct trace *t);
+/* Note one rule; NULL trace: nothing happens. */
+void trace_note(struct trace *t, enum verdict_source source, const struct segment *segment, uint32_t rule_number,
+		enum trace_result result);
+const char *trace_result_text(enum trace_result r);
+
+#endif
