@@ -1,3 +1,7 @@
 # src/net: one convenience library; see README.md here for what it promises.
 noinst_LIBRARIES += libnet.a
-libnet_a_SOURCES =
+libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CARES_CFLAGS)
+libnet_a_SOURCES = \
+	src/net/loop.c src/net/loop.h \
+	src/net/sockopt.c src/net/sockopt.h
+EXTRA_DIST += src/net/README.md
