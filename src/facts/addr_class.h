@@ -28,8 +28,8 @@
 	X(ANYCAST, "anycast", true)                           \
 	X(MULTICAST, "multicast", true)                       \
 	X(RESERVED, "reserved", true)                         \
-	X(EMBEDDED, "embedded", true)                         \
-	X(NAT64, "nat64", true)
+	X(EMBEDDED, "embedded", false)                        \
+	X(NAT64, "nat64", false)
 
 #define ADDR_CLASSES_AS_ENUM(sym, word, reopen) ADDR_CLASS_##sym,
 enum addr_class { ADDR_CLASSES(ADDR_CLASSES_AS_ENUM) ADDR_CLASS_COUNT };
