@@ -26,7 +26,8 @@ enum metric_histogram {
 	HISTOGRAM_COUNT
 };
 
-#define METRICS_BUCKETS 12 /* bounds first_us * 4^i, and +Inf */
+#define METRICS_BUCKETS 12       /* bounds first_us * METRICS_BUCKET_GROWTH^i, and +Inf */
+#define METRICS_BUCKET_GROWTH 4u
 
 struct metrics_histogram {
 	atomic_uint_fast64_t bucket[METRICS_BUCKETS + 1];
@@ -57,5 +58,7 @@ static inline void metrics_set(struct metrics *m, enum metric id, uint64_t n)
 void metrics_decision(struct metrics *m, enum reason why);
 void metrics_cut(struct metrics *m, enum reason why);
 void metrics_observe_us(struct metrics *m, enum metric_histogram id, uint64_t us);
+/* Upper bound of a histogram's first bucket. */
+uint64_t metrics_first_bound_us(enum metric_histogram id);
 
 #endif
