@@ -3,5 +3,6 @@ noinst_LIBRARIES += libnet.a
 libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CARES_CFLAGS)
 libnet_a_SOURCES = \
 	src/net/loop.c src/net/loop.h \
+	src/net/pins.c src/net/pins.h \
 	src/net/sockopt.c src/net/sockopt.h
 EXTRA_DIST += src/net/README.md
