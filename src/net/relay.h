@@ -46,7 +46,8 @@ typedef struct relay_filter_answer relay_filter_fn(void *arg, enum relay_way way
 
 enum relay_end {
 	RELAY_END_DONE,       /* both halves ended in order */
-	RELAY_END_RESET,      /* one side reset; the other was reset too */
+	RELAY_END_GUEST_RESET,  /* the guest reset; the origin is reset too when closed */
+	RELAY_END_ORIGIN_RESET, /* likewise, the other way round */
 	RELAY_END_ERROR,      /* another socket error; both closed with reset */
 	RELAY_END_FILTER,     /* a filter said END */
 	RELAY_END_HOLD_LIMIT, /* a filter held more than it may */
@@ -62,12 +63,22 @@ struct relay_way_options {
 	bool stalled;            /* start without reading this way, until relay_resume */
 };
 
+/*
+ * A budget of bytes that all relays of one owner share, both ways together (one lease, on its home worker). Zero-initialised but for
+ * bytes_per_s; a change of bytes_per_s counts from the next move on.
+ */
+struct relay_rate {
+	uint64_t bytes_per_s; /* 0: no limit */
+	uint64_t tokens;      /* bytes in hand */
+	uint64_t at_ms;       /* loop time when that was true */
+};
+
 struct relay_options {
 	struct relay_way_options way[RELAY_WAYS];
 	void *filter_arg;        /* borrowed */
 	size_t unsent_max;       /* bytes read but not yet accepted by the other side, per way; 0: 262144 */
 	unsigned rounds_per_wakeup; /* 0: 4 */
-	uint64_t bytes_per_s;    /* both ways together; 0: no limit */
+	struct relay_rate *rate; /* borrowed, outlives the relay; NULL: no limit */
 	bool may_splice;
 };
 
