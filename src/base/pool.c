@@ -76,3 +76,19 @@ void pool_give(struct pool *p, void *object)
 	p->free_list = free_object;
 	p->free_count++;
 }
+
+void pool_disown(struct pool *p)
+{
+	assert(p->live > 0);
+	p->live--;
+}
+
+bool pool_adopt(struct pool *p)
+{
+	if (p->limit != 0 && p->live >= p->limit)
+		return false;
+	p->live++;
+	if (p->live > p->high_water)
+		p->high_water = p->live;
+	return true;
+}

@@ -2,6 +2,7 @@
 #ifndef EGRESS_BASE_POOL_H
 #define EGRESS_BASE_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/attr.h"
@@ -28,5 +29,9 @@ void pool_finish(struct pool *p);
 void *pool_take(struct pool *p) ATTR_MUST_CHECK;
 /* Give one back; accepts NULL. */
 void pool_give(struct pool *p, void *object);
+/* A live object leaves this pool for another thread's pool of the same size; it stops counting here. */
+void pool_disown(struct pool *p);
+/* A live object from another thread's pool counts here from now on; false beyond the limit (it stays the caller's). */
+bool pool_adopt(struct pool *p) ATTR_MUST_CHECK;
 
 #endif
