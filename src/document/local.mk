@@ -1,3 +1,6 @@
 # src/document: one convenience library; see README.md here for what it promises.
 noinst_LIBRARIES += libdocument.a
-libdocument_a_SOURCES =
+libdocument_a_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+libdocument_a_SOURCES = \
+	src/document/json.h src/document/lease_doc.h
+EXTRA_DIST += src/document/README.md

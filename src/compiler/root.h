@@ -1,0 +1,69 @@
+/*
+ * A policy root (leases/, presets/, ceiling.policy) kept compiled: stats everything again when asked, compiles what changed and what
+ * depends on it, keeps faulty leases quarantined. Called by the sidecar's file driver and by the tools.
+ */
+#ifndef EGRESS_COMPILER_ROOT_H
+#define EGRESS_COMPILER_ROOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "compiler/emit.h"
+#include "config/fault.h"
+
+#define ROOT_LEASES_MAX 100000
+
+struct root;
+
+struct root_options {
+	bool trust_check;     /* contract section 4: owners and permissions must leave nobody else a say */
+	bool report_allowed;  /* daemon option of the same name */
+	const char *ceiling;  /* absolute path of the ceiling; NULL: ceiling.policy in the root */
+};
+
+/* One lease. Borrowed until the next root_refresh or root_close. */
+struct root_lease {
+	const char *id;
+	const char *file;              /* below the root: "leases/build7.policy" */
+	bool is_quarantined;           /* state LAYOUT_LEASE_INVALID */
+	const struct emitted *segment;
+	const struct fault_list *faults; /* errors and warnings of its last compile */
+};
+
+/*
+ * Open and compile a root. Faulty leases are quarantined and do not fail it; INVALID (with `faults`) without a sound ceiling, DENIED when
+ * the trust check fails. `faults` may be NULL and gets the faults of ceiling and root only.
+ */
+enum err root_open(const char *path, const struct root_options *options, struct fault_list *faults, struct root **out_root) ATTR_MUST_CHECK;
+void root_close(struct root *root);
+/*
+ * Look at every file again, by path from the root down, and compile what changed. *out_changed: some segment is new or gone. Errors other
+ * than NO_MEMORY mean that nothing could be confirmed (the root is gone or not trusted any more); what was held stays.
+ */
+enum err root_refresh(struct root *root, bool *out_changed) ATTR_MUST_CHECK;
+
+/* Is the ceiling sound? If not, every lease is quarantined and the ceiling allows nothing. */
+bool root_ceiling_is_sound(const struct root *root);
+const struct emitted *root_ceiling(const struct root *root);
+size_t root_lease_count(const struct root *root);
+/* Sorted by id. */
+const struct root_lease *root_lease_at(const struct root *root, size_t index);
+const struct root_lease *root_lease_find(const struct root *root, const char *id);
+/* Shared rulesets in use, each once. */
+size_t root_ruleset_count(const struct root *root);
+const struct emitted *root_ruleset_at(const struct root *root, size_t index);
+/* A segment of any kind (but the root's) by id; NULL if none. */
+const struct emitted *root_segment(const struct root *root, const uint8_t id[LAYOUT_ID_LEN]);
+/* Faults of ceiling, root, and files that gave no lease; those of leases are with them. */
+const struct fault_list *root_faults(const struct root *root);
+/* Visit every file's faults: root's, then each lease's. */
+typedef void root_fault_fn(void *arg, const struct fault *fault);
+void root_visit_faults(const struct root *root, root_fault_fn *visit, void *arg);
+
+/* The ROOT segment of what is held now. `flags` from options. Owned by the caller. */
+enum err root_emit(const struct root *root, uint64_t version, struct emitted *out_segment) ATTR_MUST_CHECK;
+
+#endif
