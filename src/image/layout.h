@@ -3,7 +3,8 @@
  * once by image/segment, read in place by lease, policy and the tools. The same input gives the same bytes.
  *
  * A segment is one of: RULESET (rules, addressed by the SHA-256 of the segment), LEASE (who is asking, and its own rules), CEILING (the
- * operator's rules and exceptions), ROOT (which leases there are). Offsets are bytes from the segment's start, 8-aligned.
+ * operator's rules and exceptions), ROOT (which leases there are). Offsets are bytes from the segment's start, 8-aligned; tables that are
+ * not empty follow each other in the order of enum layout_table; an empty table has offset and count 0; reserved fields are 0.
  */
 #ifndef EGRESS_IMAGE_LAYOUT_H
 #define EGRESS_IMAGE_LAYOUT_H
@@ -26,11 +27,11 @@ enum layout_table {
 	LAYOUT_PLACES,        /* struct layout_place */
 	LAYOUT_LABEL_SLOTS,   /* struct layout_label_slot: open addressing, a power of two or empty */
 	LAYOUT_LABEL_ENTRIES, /* struct layout_label_entry */
-	LAYOUT_PREFIX_GROUPS, /* struct layout_prefix_group, by family then length */
+	LAYOUT_PREFIX_GROUPS, /* struct layout_prefix_group, ascending by family then length; they cover LAYOUT_PREFIXES in order */
 	LAYOUT_PREFIXES,      /* struct layout_prefix, sorted inside its group */
 	LAYOUT_RULE_REFS,     /* uint32_t: rule numbers, ascending within each use */
 	LAYOUT_ANY_REFS,      /* uint32_t: rules with host ANY */
-	LAYOUT_LEASES,        /* LEASE: exactly one struct layout_lease; ROOT: none */
+	LAYOUT_LEASES,        /* LEASE: exactly one struct layout_lease */
 	LAYOUT_SOURCES,       /* LEASE: struct layout_source */
 	LAYOUT_TOKENS,        /* LEASE: struct layout_token */
 	LAYOUT_RULESETS,      /* LEASE: struct layout_id of shared rulesets, in order */
@@ -55,7 +56,7 @@ struct layout_header {
 	struct layout_span table[LAYOUT_TABLE_COUNT];
 };
 
-/* Text in LAYOUT_STRINGS: offset of its first byte from the table's start; terminated there. */
+/* Text in LAYOUT_STRINGS: offset of its first byte from the table's start; terminated there. Empty text is all zeros. */
 struct layout_text {
 	uint32_t offset;
 	uint32_t len;
@@ -82,7 +83,9 @@ struct layout_rule {
 	uint16_t reserved;
 	uint8_t octets[16];       /* PREFIX */
 	struct layout_text name;  /* NAME, WILDCARD (without "*.") */
-	struct layout_span ports; /* into LAYOUT_PORTS: offset is the first record's number; count 0: all ports */
+	/* Into LAYOUT_PORTS: offset is the first record's number; ascending, disjoint; none means all ports (deny, ANY): an allow with a scheme
+	 * has its default port spelled out. */
+	struct layout_span ports;
 	struct layout_span places; /* into LAYOUT_PLACES, likewise */
 };
 
@@ -101,7 +104,23 @@ struct layout_label_slot {
 	uint32_t entry; /* number + 1; 0: free */
 };
 
-/* One host text that exact or wildcard rules name. */
+/*
+ * Open addressing: the hash of a name is hash_bytes under (seed0, seed1) over its text. Its entry stands in the first slot that was free,
+ * counted upwards (and around) from home, and never LAYOUT_PROBE_MAX or more slots from it.
+ */
+static inline uint32_t layout_label_home(uint64_t hash, uint32_t slot_count)
+{
+	return (uint32_t)hash & (slot_count - 1);
+}
+static inline uint32_t layout_label_tag(uint64_t hash)
+{
+	return (uint32_t)(hash >> 32);
+}
+
+/*
+ * One host text that exact or wildcard rules name. Rule numbers in LAYOUT_RULE_REFS and LAYOUT_ANY_REFS count from 0; every rule stands
+ * in exactly one place of the label index, the prefixes or LAYOUT_ANY_REFS, and the uses fill LAYOUT_RULE_REFS.
+ */
 struct layout_label_entry {
 	struct layout_text name;
 	struct layout_span exact;    /* into LAYOUT_RULE_REFS: rules for this very name */
@@ -178,7 +197,7 @@ struct layout_id {
 /* Re-opens special addresses or a special-use name for one host pattern. */
 struct layout_exception {
 	uint8_t family, prefix_len; /* family 0: no address, a name exception only */
-	uint8_t host;               /* enum rule_host: NAME or WILDCARD, or PREFIX for "for <address>" */
+	uint8_t host;               /* enum rule_host: NAME, WILDCARD, or PREFIX: an address target inside this very prefix */
 	uint8_t reserved[5];
 	uint8_t octets[16];
 	struct layout_text name;
@@ -198,5 +217,19 @@ struct layout_root_lease {
 	struct layout_text id;
 	struct layout_id segment;
 };
+
+/* Both halves of the treaty are little-endian and agree on every size. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are read in place");
+_Static_assert(sizeof(struct layout_header) == 168, "layout_header");
+_Static_assert(sizeof(struct layout_rule) == 80, "layout_rule");
+_Static_assert(sizeof(struct layout_label_entry) == 24, "layout_label_entry");
+_Static_assert(sizeof(struct layout_prefix_group) == 12, "layout_prefix_group");
+_Static_assert(sizeof(struct layout_prefix) == 24, "layout_prefix");
+_Static_assert(sizeof(struct layout_lease) == 168, "layout_lease");
+_Static_assert(sizeof(struct layout_source) == 24, "layout_source");
+_Static_assert(sizeof(struct layout_token) == 48, "layout_token");
+_Static_assert(sizeof(struct layout_exception) == 40, "layout_exception");
+_Static_assert(sizeof(struct layout_root) == 48, "layout_root");
+_Static_assert(sizeof(struct layout_root_lease) == 40, "layout_root_lease");
 
 #endif
