@@ -1,1 +1,12 @@
 # Unit tests of src/wire; the pattern is in tests/unit/local.mk.
+if HAVE_CRITERION
+check_PROGRAMS += unit_wire
+TESTS += unit_wire
+unit_wire_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+unit_wire_SOURCES = \
+	tests/unit/wire/hex.h \
+	tests/unit/wire/test_ctl_msg.c \
+	tests/unit/wire/test_sniff.c \
+	tests/unit/wire/test_socks5.c
+unit_wire_LDADD = libwire.a libbase.a $(CRYPTO_LIBS) $(CRITERION_LIBS)
+endif
