@@ -4,10 +4,13 @@ check_PROGRAMS += unit_wire
 TESTS += unit_wire
 unit_wire_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 unit_wire_SOURCES = \
+	tests/unit/wire/answer_build.c tests/unit/wire/answer_build.h \
 	tests/unit/wire/hello_build.c tests/unit/wire/hello_build.h \
 	tests/unit/wire/hellos_recorded.h \
 	tests/unit/wire/hex.h \
 	tests/unit/wire/test_ctl_msg.c \
+	tests/unit/wire/test_dns_answer.c \
+	tests/unit/wire/test_dns_query.c \
 	tests/unit/wire/test_sniff.c \
 	tests/unit/wire/test_socks5.c \
 	tests/unit/wire/test_tls_hello.c
