@@ -17,6 +17,9 @@
 
 struct segment;
 
+/* The order of lease ids in a root: bytes, then the shorter one. */
+int segment_compare_ids(struct text a, struct text b);
+
 /*
  * Open from a sealed memfd (F_SEAL_SEAL, SHRINK, GROW, WRITE all set, else DENIED). Small segments are copied, large ones stay
  * mapped. Borrows `fd` for the call. INVALID with a sentence in *out_fault (static text) when it does not verify.
@@ -38,8 +41,11 @@ const uint8_t *segment_id(const struct segment *s);
 const void *segment_table(const struct segment *s, enum layout_table table, uint32_t *out_count);
 struct text segment_text(const struct segment *s, struct layout_text t);
 struct hash_key segment_hash_key(const struct segment *s);
+/* The entry of the label index whose text is `name` (canonical); NULL if none. */
+const struct layout_label_entry *segment_label_entry(const struct segment *s, struct text name);
 /* The one record of LAYOUT_LEASES of a LEASE segment. */
 const struct layout_lease *segment_lease(const struct segment *s);
+/* The one record of LAYOUT_ROOT_INFO of a ROOT segment. */
 const struct layout_root *segment_root(const struct segment *s);
 
 #endif
