@@ -4,5 +4,6 @@ libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CARES_CFLAGS)
 libnet_a_SOURCES = \
 	src/net/loop.c src/net/loop.h \
 	src/net/pins.c src/net/pins.h \
+	src/net/race.c src/net/race.h \
 	src/net/sockopt.c src/net/sockopt.h
 EXTRA_DIST += src/net/README.md

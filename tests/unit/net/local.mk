@@ -7,6 +7,7 @@ unit_net_SOURCES = \
 	tests/unit/net/fixture.c tests/unit/net/fixture.h \
 	tests/unit/net/test_loop.c \
 	tests/unit/net/test_pins.c \
+	tests/unit/net/test_race.c \
 	tests/unit/net/test_sockopt.c
 unit_net_LDADD = libnet.a libmetrics.a libwire.a libfacts.a libdecision.a libbase.a \
 	$(EVENT_LIBS) $(CARES_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
