@@ -18,7 +18,9 @@
 
 struct connector; /* one attempt to reach one target */
 
-/* ALLOWED while the permit holds; any other reason stops the attempt with it. */
+#define CONNECTOR_PERMITS_MAX 64 /* both families of one name (wire/dns_answer) */
+
+/* ALLOWED while the permit holds; any other reason ends the whole race with it. May not cancel the connector. */
 typedef enum reason connector_check_fn(void *arg, const struct permit *permit);
 
 struct connector_options {
@@ -40,7 +42,7 @@ struct connector_result {
 
 typedef void connector_done_fn(void *arg, const struct connector_result *result);
 
-/* Start; permits are copied. on_done comes once, later, never before this returns; not after connector_cancel. */
+/* Start with 1 to CONNECTOR_PERMITS_MAX permits (copied). on_done comes once, from the end of a turn; not after connector_cancel. */
 enum err connector_start(struct loop *loop, const struct permit *permits, size_t count,
 			 const struct connector_options *options, connector_check_fn *check,
 			 connector_done_fn *on_done, void *arg, struct connector **out_connector)

@@ -22,4 +22,11 @@ bool fixture_turn_until(struct loop *l, const bool *done);
 /* Write all of it to a socket that has room. */
 void fixture_send(int fd, const void *bytes, size_t len);
 
+/* A network namespace of this process's own with only `lo`, up; skips the test where that is not allowed. */
+void fixture_own_network(void);
+/* Add (or take away) one address of `lo` in such a namespace. */
+void fixture_set_address(const struct addr *a, bool there);
+/* Add a route of a kind (RTN_UNREACHABLE, RTN_PROHIBIT, …) for one destination. */
+void fixture_add_route(const struct addr *to, unsigned char kind);
+
 #endif
