@@ -6,6 +6,7 @@ unit_net_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 unit_net_SOURCES = \
 	tests/unit/net/fixture.c tests/unit/net/fixture.h \
 	tests/unit/net/test_connector.c \
+	tests/unit/net/test_listener.c \
 	tests/unit/net/test_loop.c \
 	tests/unit/net/test_pins.c \
 	tests/unit/net/test_race.c \
