@@ -2,6 +2,7 @@
 noinst_LIBRARIES += libnet.a
 libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CARES_CFLAGS)
 libnet_a_SOURCES = \
+	src/net/address_watch.c src/net/address_watch.h \
 	src/net/connector.c src/net/connector.h \
 	src/net/listener.c src/net/listener.h \
 	src/net/loop.c src/net/loop.h \

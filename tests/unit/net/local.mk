@@ -5,6 +5,7 @@ TESTS += unit_net
 unit_net_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 unit_net_SOURCES = \
 	tests/unit/net/fixture.c tests/unit/net/fixture.h \
+	tests/unit/net/test_address_watch.c \
 	tests/unit/net/test_connector.c \
 	tests/unit/net/test_listener.c \
 	tests/unit/net/test_loop.c \
