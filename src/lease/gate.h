@@ -19,8 +19,15 @@
 #define GATE_CUT_AFTER_CEILING_S 300
 
 enum gate_control { GATE_COLD = 0, GATE_SYNC, GATE_LIVE, GATE_LAG, GATE_STALE, GATE_CUT, GATE_HALT };
-/* Slot states, written by the sidecar. CLOSED (0) refuses: a lease that is not (yet) told to be open. */
-enum gate_slot_state { GATE_SLOT_CLOSED = 0, GATE_SLOT_OPEN = 1, GATE_SLOT_REVOKED = 2, GATE_SLOT_SUSPENDED = 3, GATE_SLOT_INVALID = 4, GATE_SLOT_EXPIRED = 5 };
+/* Slot states, written by the sidecar. CLOSED (0) refuses with not_ready: a lease that is not (yet) told to be open. */
+enum gate_slot_state {
+	GATE_SLOT_CLOSED = 0,
+	GATE_SLOT_OPEN = 1,
+	GATE_SLOT_REVOKED = 2,
+	GATE_SLOT_SUSPENDED = 3,
+	GATE_SLOT_INVALID = 4,
+	GATE_SLOT_EXPIRED = 5,
+};
 
 struct gate_slot {
 	atomic_uint_fast32_t generation; /* daemon: grows when the slot's lease ends or the slot is given to another */
@@ -38,7 +45,10 @@ void gate_destroy(struct gate *g);
 int gate_fd(const struct gate *g);
 uint32_t gate_slot_count(const struct gate *g);
 
-/* Sidecar's half. Deadlines are clock_mono_ns values; the daemon clamps what it reads to the compiled-in ceilings. */
+/*
+ * Sidecar's half. Deadlines are clock_mono_ns values, cut to the compiled-in ceilings from now when they are set. A reader that still finds
+ * one further away takes the page for damaged and halts: cutting it down at each read would renew it for ever.
+ */
 void gate_set_deadlines(struct gate *g, uint64_t refuse_at_ns, uint64_t cut_at_ns);
 void gate_set_control(struct gate *g, enum gate_control state);
 void gate_set_slot(struct gate *g, uint32_t slot, enum gate_slot_state state);
