@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,6 +57,7 @@ static void write_line(enum log_level level, uint32_t held_back, const char *for
 	size_t tail_len, room, len;
 	ssize_t ignored;
 	int wanted, saved_errno = errno;
+	bool cut;
 
 	if (held_back > 0)
 		snprintf(tail, sizeof(tail), " held_back=%u", (unsigned)held_back);
@@ -66,8 +68,9 @@ static void write_line(enum log_level level, uint32_t held_back, const char *for
 			       program_name, thread_name[0] != '\0' ? "/" : "", thread_name),
 		      room);
 	wanted = vsnprintf(line + len, room - len, format, args);
+	cut = wanted >= 0 && (size_t)wanted >= room - len;
 	len += printed(wanted, room - len);
-	if (wanted >= 3 && len == room - 1)
+	if (cut)
 		memcpy(line + len - 3, "...", 3);
 	memcpy(line + len, tail, tail_len);
 	len += tail_len;
