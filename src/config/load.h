@@ -48,6 +48,8 @@ enum err config_print(const struct config *c, bool with_sidecar, char **out_text
 typedef void config_change_fn(void *arg, const struct option_row *row);
 void config_compare_daemon(const struct config *before, const struct config *after, config_change_fn *change,
 			   void *arg);
+/* How many workers to start: as configured, or one for each online processor. */
+unsigned config_worker_count(const struct config *c);
 /* The listener section called `name`; NULL if there is none. */
 const struct listener_option *config_listener(const struct config *c, struct text name);
 

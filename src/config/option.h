@@ -117,15 +117,22 @@ struct option_row {
 /* The table of a section ("daemon", "sidecar", "listener"); NULL for another word. */
 const struct option_row *option_table(struct text section, size_t *out_count);
 
-#define OPTION_REASON_MAX 160
+#define OPTION_REASON_MAX 256
+#define OPTION_VALUE_MAX 4096 /* bytes of a value as written, and as printed */
+#define OPTION_LIST_MAX 256   /* prefixes or endpoints of one option */
+#define OPTION_UNIX_PATH_MAX 107 /* bytes: unix(7) */
 /*
  * Read `value` as `row` wants it and store it at row->offset of `options`; lists and texts go to `arena`. INVALID with a sentence in
  * out_reason (and nothing stored) when it is not valid; NO_MEMORY.
  */
 enum err option_parse(const struct option_row *row, struct text value, struct arena *arena, void *options,
 		      char out_reason[OPTION_REASON_MAX]) ATTR_MUST_CHECK;
-/* Print the value as it could be written; returns the length, or 0 with out_text "" when unset. Truncates at `cap` - 1 never silently: returns cap then. */
-size_t option_print(const struct option_row *row, const void *options, char *out_text, size_t cap);
+/* Print the value as option_parse reads it; returns its length, 0 when unset. */
+size_t option_print(const struct option_row *row, const void *options, char out_text[OPTION_VALUE_MAX]);
+/* Set every field of a section's struct to its default. */
+enum err option_set_defaults(struct text section, struct arena *arena, void *options) ATTR_MUST_CHECK;
+/* Are values of this type lists, written with commas or blanks between? */
+bool option_is_list(const struct option_row *row);
 /* Same value in both structs? */
 bool option_is_equal(const struct option_row *row, const void *a, const void *b);
 

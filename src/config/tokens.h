@@ -16,7 +16,7 @@
 #include "config/fault.h"
 
 #define TOKENS_FILE_MAX (1u << 20) /* bytes */
-#define TOKENS_LINE_MAX 4096       /* bytes */
+#define TOKENS_LINE_MAX 16384       /* bytes */
 #define TOKENS_WORDS_MAX 256       /* of one line */
 
 struct token {
