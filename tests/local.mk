@@ -1,6 +1,9 @@
 # tests: unit (Criterion), tables, scenarios, lint; system tests and benchmarks have their own runners.
 # Every program in TESTS runs under tests/under_sanitizers, which turns any sanitizer report into a failure and
 # writes what it counted to tests/counts/<program> in the build tree: "tested passing failing crashing".
+TEST_EXTENSIONS = .sh .py
+SH_LOG_COMPILER = $(SHELL)
+PY_LOG_COMPILER = $(PYTHON)
 LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/under_sanitizers
 AM_TESTS_ENVIRONMENT = EGRESS_SRCDIR='$(abs_top_srcdir)'; export EGRESS_SRCDIR; \
 	EGRESS_BUILDDIR='$(abs_top_builddir)'; export EGRESS_BUILDDIR; \
@@ -17,4 +20,5 @@ check-local:
 	@exit 1
 endif
 
+include tests/planted/local.mk
 include tests/unit/local.mk

@@ -113,3 +113,21 @@ Test(htab, an_insert_without_memory_inserts_nothing)
 	expect_agreement(&t, items);
 	htab_finish(&t);
 }
+
+static bool never_asked(const struct htab_node *node, const void *key)
+{
+	cr_expect(false, "asked for an unequal hash");
+	return true;
+}
+
+Test(htab, the_caller_compares_only_nodes_of_the_same_hash)
+{
+	struct item item = { .key = 1 };
+	struct htab t;
+
+	htab_init(&t);
+	cr_assert_eq(htab_insert(&t, &item.node, 16), ERR_OK);
+	/* The same bucket for every small table, another hash. */
+	cr_expect_null(htab_find(&t, 16 + 4096, never_asked, NULL));
+	htab_finish(&t);
+}

@@ -126,13 +126,15 @@ Test(log, a_limit_holds_lines_back_and_says_how_many, .init = catch_stderr)
 	log_limited(&limit, LOG_LEVEL_INFO, "n=still");
 	now_ms += 1;
 	log_limited(&limit, LOG_LEVEL_INFO, "n=again");
+	log_limited(&limit, LOG_LEVEL_INFO, "n=more");
 	text = caught();
 	cr_expect_not_null(strstr(text, " n=0\n"));
 	cr_expect_not_null(strstr(text, " n=1\n"));
 	cr_expect_null(strstr(text, " n=2\n"));
 	cr_expect_null(strstr(text, "still"));
 	cr_expect_not_null(strstr(text, " n=again held_back=9\n"));
+	cr_expect_not_null(strstr(text, " n=more\n"), "what was said is not said again");
 	for (; *text != '\0'; text++)
 		lines += *text == '\n';
-	cr_expect_eq(lines, 3);
+	cr_expect_eq(lines, 4);
 }

@@ -1,0 +1,17 @@
+# Programs with planted faults: proof that the harness can fail. They are built but not themselves in TESTS.
+EXTRA_DIST += tests/planted/check.sh
+if ASAN
+if HAVE_CRITERION
+check_PROGRAMS += planted_leak planted_overflow planted_undefined
+TESTS += tests/planted/check.sh
+planted_leak_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+planted_leak_SOURCES = tests/planted/planted_leak.c
+planted_leak_LDADD = libbase.a $(CRITERION_LIBS)
+planted_overflow_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+planted_overflow_SOURCES = tests/planted/planted_overflow.c
+planted_overflow_LDADD = libbase.a $(CRITERION_LIBS)
+planted_undefined_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+planted_undefined_SOURCES = tests/planted/planted_undefined.c
+planted_undefined_LDADD = $(CRITERION_LIBS)
+endif
+endif
