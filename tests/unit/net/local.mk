@@ -4,13 +4,16 @@ check_PROGRAMS += unit_net
 TESTS += unit_net
 unit_net_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 unit_net_SOURCES = \
+	tests/unit/net/dns_server.c tests/unit/net/dns_server.h \
 	tests/unit/net/fixture.c tests/unit/net/fixture.h \
 	tests/unit/net/test_address_watch.c \
 	tests/unit/net/test_connector.c \
 	tests/unit/net/test_listener.c \
+	tests/unit/net/test_ares_link.c \
 	tests/unit/net/test_loop.c \
 	tests/unit/net/test_pins.c \
 	tests/unit/net/test_race.c \
+	tests/unit/net/test_resolver.c \
 	tests/unit/net/test_sockopt.c
 unit_net_LDADD = libnet.a libmetrics.a libwire.a libfacts.a libdecision.a libbase.a \
 	$(EVENT_LIBS) $(CARES_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
