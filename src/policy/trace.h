@@ -9,11 +9,20 @@
 #include "base/attr.h"
 #include "decision/reason.h"
 #include "decision/verdict.h"
+#include "facts/rule.h"
 #include "image/segment.h"
 
 #define TRACE_STEPS_MAX 128
 
-enum trace_result { TRACE_MATCHED, TRACE_PORT_DIFFERS, TRACE_SCHEME_DIFFERS, TRACE_HIDDEN_BY_TYPED, TRACE_PLACE_DIFFERS, TRACE_PLACE_UNKNOWN, TRACE_REPORT_ONLY };
+enum trace_result {
+	TRACE_MATCHED,
+	TRACE_PORT_DIFFERS,
+	TRACE_SCHEME_DIFFERS,
+	TRACE_HIDDEN_BY_TYPED,
+	TRACE_PLACE_DIFFERS,
+	TRACE_PLACE_UNKNOWN,
+	TRACE_REPORT_ONLY,
+};
 
 struct trace_step {
 	enum verdict_source source;
@@ -32,6 +41,9 @@ void trace_init(struct trace *t);
 /* Note one rule; NULL trace: nothing happens. */
 void trace_note(struct trace *t, enum verdict_source source, const struct segment *segment, uint32_t rule_number,
 		enum trace_result result);
+/* Say what a result means, for people. Never NULL. */
 const char *trace_result_text(enum trace_result r);
+/* The rule of a step as a value, for printing. */
+void trace_step_rule(const struct trace_step *step, struct rule *out_rule);
 
 #endif
