@@ -43,16 +43,19 @@ struct verdict judge_address(const struct judge *j, const struct target *target,
 struct judge_stream {
 	bool scheme_known;
 	enum scheme scheme;        /* HTTPS, HTTP or SSH; WS is told from HTTP by its upgrade, later */
-	bool name_known;           /* server name or Host present and valid */
+	bool name_known;           /* server name or Host present and valid; of HTTP not looked at for address targets */
 	struct dname name;
 	bool name_missing;         /* absent, as opposed to malformed or refused */
 	bool has_ech;
 	bool tls12_offered;
 };
-/* STREAM: bytes are what the candidates say, name on the wire equals the name asked for, options hold. */
+/*
+ * STREAM: bytes are what the candidates say, name on the wire equals the name asked for, options hold. The verdict's schemes are what is
+ * left of the request's: TCP for opaque bytes; HTTP and WS may stand together.
+ */
 struct verdict judge_stream(const struct judge *j, const struct target *target, const struct verdict *request,
 			    const struct judge_stream *seen);
-/* REDIRECT: would a request of this lease to `scheme://target` be allowed, as far as rules and names can tell? */
+/* REDIRECT, and explain with a scheme: would a request of this lease to `scheme://target` be allowed, as far as rules and names can tell? */
 struct verdict judge_redirect(const struct judge *j, enum scheme scheme, const struct target *target);
 
 #endif

@@ -18,7 +18,7 @@ struct refusal {
 	char suggested_fix[RULE_TEXT_MAX + 160];
 	bool has_fix;                    /* widening would help and the ceiling allows it */
 	char fix_rule[RULE_TEXT_MAX];    /* the narrowest rule, in the grammar */
-	const char *rule_kind;           /* static: "lease", "ruleset", "ceiling", "address", "control", … */
+	const char *rule_kind; /* static: lease, ruleset, ceiling, address, control, identity, limits, protocol, network or proxy */
 	char rule_id[RULE_ID_MAX + 1];
 	char environment_class[RECORD_WORD_MAX + 1];
 	char lease[RECORD_LEASE_MAX + 1];
@@ -28,7 +28,10 @@ struct refusal {
 
 /* Explain a refusing record. `snapshot` (NULL: none) is asked whether the ceiling would allow the fix. */
 void refusal_from_record(const struct record *record, const struct snapshot *snapshot, struct refusal *out_refusal);
-/* Write the JSON object in the contract's key order, no newline; returns its length. `with_fix` false for in-band bodies. */
+/*
+ * Write the JSON object in the contract's key order, no newline, zero-terminated; returns its length, 0 if it does not fit. `with_fix` false
+ * for in-band bodies: only decision, code, reason and sentences, since any clear-HTTP origin could forge the rest.
+ */
 size_t refusal_json(const struct refusal *r, bool with_fix, char *out_json, size_t cap);
 
 #endif
