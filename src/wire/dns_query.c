@@ -69,12 +69,12 @@ static bool equal_nocase(const uint8_t *a, const uint8_t *b, size_t len)
 
 enum dns_fit dns_query_fits(const struct dns_query *query, const uint8_t *message, size_t len)
 {
-	const uint8_t *ours = query->bytes + HEADER_LEN;
-	const uint8_t *theirs = message + HEADER_LEN;
+	const uint8_t *ours = query->bytes + HEADER_LEN, *theirs;
 	size_t name_len = query->question_len - TYPE_AND_CLASS_LEN;
 
 	if (len < HEADER_LEN + query->question_len)
 		return DNS_FIT_MISFIT;
+	theirs = message + HEADER_LEN;
 	if (memcmp(message, query->bytes, 2) != 0 || !(message[2] & FLAG_RESPONSE_HIGH) ||
 	    (message[2] & OPCODE_MASK_HIGH) != 0 || message[4] != 0 || message[5] != 1)
 		return DNS_FIT_MISFIT;

@@ -329,8 +329,11 @@ static enum parsed read_hello_at(const uint8_t *bytes, size_t len, size_t start,
 	struct layout layout = { .start = start };
 	struct tls_hello hello = { 0 };
 	struct message m;
-	enum parsed r = lay_out(bytes, len < TLS_HELLO_MAX ? len : TLS_HELLO_MAX, &layout);
+	enum parsed r;
 
+	if (len == 0)
+		return PARSED_MORE;
+	r = lay_out(bytes, len < TLS_HELLO_MAX ? len : TLS_HELLO_MAX, &layout);
 	if (r == PARSED_MORE && len < TLS_HELLO_MAX)
 		return PARSED_MORE;
 	if (r != PARSED_OK)

@@ -11,8 +11,11 @@ unit_wire_SOURCES = \
 	tests/unit/wire/test_ctl_msg.c \
 	tests/unit/wire/test_dns_answer.c \
 	tests/unit/wire/test_dns_query.c \
+	tests/unit/wire/test_http1.c \
+	tests/unit/wire/test_http1_body.c \
 	tests/unit/wire/test_sniff.c \
 	tests/unit/wire/test_socks5.c \
-	tests/unit/wire/test_tls_hello.c
+	tests/unit/wire/test_tls_hello.c \
+	tests/unit/wire/test_url.c
 unit_wire_LDADD = libwire.a libbase.a $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
