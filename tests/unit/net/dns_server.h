@@ -10,23 +10,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
-
-enum dns_act {
-	DNS_ACT_ANSWER,         /* addr_count addresses of the asked type: 192.0.2.1…, 2001:db8::1… */
-	DNS_ACT_NXDOMAIN,
-	DNS_ACT_NO_DATA,
-	DNS_ACT_SERVFAIL,
-	DNS_ACT_REFUSED,
-	DNS_ACT_FORMERR,        /* without an OPT, as servers older than EDNS say it */
-	DNS_ACT_TRUNCATED,
-	DNS_ACT_WRONG_ID,
-	DNS_ACT_WRONG_QUESTION, /* an answer to another name */
-	DNS_ACT_LOWER_CASE,     /* a right answer, the question in small letters */
-	DNS_ACT_REFLECT,        /* the query itself */
-	DNS_ACT_EMPTY,          /* a datagram of no bytes */
-	DNS_ACT_SHORT,          /* five bytes of header */
-	DNS_ACT_GARBAGE,        /* our id and question, then records that lie */
-};
+#include "tests/fake/dns_message.h"
 
 enum dns_tcp {
 	DNS_TCP_ANSWER,
@@ -51,7 +35,7 @@ struct dns_script {
 	size_t act_count;
 	enum dns_tcp tcp;
 	unsigned delay_ms;    /* before the acts */
-	unsigned addr_count;  /* 0: 1 */
+	unsigned addr_count;  /* in an answer; 0: 1 */
 	unsigned repeat;      /* the acts this many times; 0: once */
 };
 

@@ -2,8 +2,9 @@
 if HAVE_CRITERION
 check_PROGRAMS += unit_net
 TESTS += unit_net
-unit_net_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+unit_net_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CRITERION_CFLAGS)
 unit_net_SOURCES = \
+	tests/fake/dns_message.c tests/fake/dns_message.h \
 	tests/unit/net/dns_server.c tests/unit/net/dns_server.h \
 	tests/unit/net/fixture.c tests/unit/net/fixture.h \
 	tests/unit/net/test_address_watch.c \
@@ -11,6 +12,7 @@ unit_net_SOURCES = \
 	tests/unit/net/test_listener.c \
 	tests/unit/net/test_ares_link.c \
 	tests/unit/net/test_loop.c \
+	tests/unit/net/test_name_servers.c \
 	tests/unit/net/test_pins.c \
 	tests/unit/net/test_race.c \
 	tests/unit/net/test_resolver.c \
