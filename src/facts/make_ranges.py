@@ -95,8 +95,10 @@ def read_forms(folder, rows):
 def buckets_of(rows, version):
     """For each first octet the rows that can contain such an address, most specific first."""
     for octet in range(256):
-        shift = 24 if version == 4 else 120
-        block = ipaddress.ip_network((octet << shift, 8))
+        if version == 4:
+            block = ipaddress.IPv4Network((octet << 24, 8))
+        else:
+            block = ipaddress.IPv6Network((octet << 120, 8))
         yield [i for i, row in enumerate(rows) if row[0].version == version and row[0].overlaps(block)]
 
 
