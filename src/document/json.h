@@ -31,6 +31,7 @@ struct json_faults {
 	struct arena *arena; /* borrowed */
 	struct json_fault *first, *last;
 	size_t count;        /* all, also those not kept */
+	bool out_of_memory;  /* something could not be kept: the document was not read whole */
 };
 
 void json_faults_init(struct json_faults *faults, struct arena *arena);
@@ -58,7 +59,7 @@ struct json_key {
 	const char *name;
 	bool is_required;
 };
-/* Must be an object with these keys only, and all required ones. Unknown ones are faults with the nearest known key. */
+/* Must be an object with these keys only, and all required ones. Unknown ones are faults that list the known. */
 bool json_object_check(struct json_faults *faults, const struct json_value *v, const struct json_key *keys, size_t key_count);
 bool json_is_present(const struct json_value *v);
 bool json_is_text(const struct json_value *v);
@@ -71,7 +72,7 @@ struct json_value json_element(const struct json_value *v, size_t index);
 /* Typed readers: false with a fault when the kind or range is wrong; absent values return false without a fault and leave the output. */
 bool json_u64(struct json_faults *faults, const struct json_value *v, uint64_t min, uint64_t max, uint64_t *out_value);
 bool json_bool(struct json_faults *faults, const struct json_value *v, bool *out_value);
-/* Text of min to max bytes, copied into the faults' arena; zero bytes refuse. */
+/* Text of min to max bytes, copied into the faults' arena; zero bytes refuse. Without memory: false, and out_of_memory. */
 bool json_text(struct json_faults *faults, const struct json_value *v, size_t min, size_t max, const char **out_text);
 /* The pointer of `v`, in the faults' arena; NULL only without memory. */
 const char *json_pointer(struct json_faults *faults, const struct json_value *v);

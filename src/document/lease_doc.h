@@ -21,10 +21,14 @@
 #define LEASE_DOC_RULESETS_MAX 64
 #define LEASE_DOC_SOURCES_MAX 64
 #define LEASE_DOC_TOKENS_MAX 16
+#define LEASE_DOC_PLACES_MAX 64  /* countries, and AS numbers */
+#define LEASE_DOC_NOTE_MAX 256   /* bytes */
+#define LEASE_DOC_PATTERN_MAX 512
 
 enum lease_doc_state { LEASE_DOC_ACTIVE, LEASE_DOC_SUSPENDED, LEASE_DOC_REVOKED };
 enum lease_doc_mode { LEASE_DOC_MODE_UNKNOWN, LEASE_DOC_DENY_ALL, LEASE_DOC_ALLOWLIST, LEASE_DOC_PROVISIONING };
 enum lease_doc_scope { LEASE_DOC_SCOPE_UNSAID, LEASE_DOC_SCOPE_UNDECLARED, LEASE_DOC_SCOPE_NONE, LEASE_DOC_SCOPE_DECLARED };
+enum lease_doc_pin { LEASE_DOC_PIN_UNSAID, LEASE_DOC_PIN_CONNECTION, LEASE_DOC_PIN_TTL, LEASE_DOC_PIN_LEASE };
 enum { LEASE_DOC_BY_LISTENER = 1, LEASE_DOC_BY_SOURCE = 2, LEASE_DOC_BY_TOKEN = 4 };
 
 struct lease_doc_token {
@@ -46,16 +50,17 @@ struct lease_doc_rule {
 	const char *id, *note; /* "" when absent */
 	bool is_deny;
 	const char *pattern; /* as written */
-	const char *pin;     /* "", "connection", "ttl" or "lease" */
+	enum lease_doc_pin pin;
 	bool ech_refuse;
 	bool report;
 	struct lease_doc_places places;
 };
 
-/* 0: not said. */
+/* The numbers of limits.def; 0: not said. */
 struct lease_doc_limits {
-	uint64_t connections, connects_per_s, connects_per_s_destination, bytes_per_s, bytes;
-	uint64_t names, lookups_per_s, lookup_failures_per_s, idle_ms, lifetime_ms;
+#define LIMIT(name, least, most) uint64_t name;
+#include "document/limits.def"
+#undef LIMIT
 };
 
 struct lease_doc {
@@ -104,7 +109,7 @@ enum err lease_doc_read(struct text payload, enum lease_doc_trust trust, struct 
 /* Only the lease id of a payload that parses as JSON; false if there is none. Copies at most LEASE_DOC_ID_MAX characters. */
 bool lease_doc_id(struct text payload, char out_id[LEASE_DOC_ID_MAX + 1]) ATTR_MUST_CHECK;
 enum err ruleset_doc_read(struct text payload, struct json_faults *faults, struct ruleset_doc *out_doc) ATTR_MUST_CHECK;
-/* May `id` name a lease? Letters, digits, and - _ . : inside; 1 to LEASE_DOC_ID_MAX characters. */
+/* May `id` name a lease, tenant, run, class or listener? Letters, digits, and after the first - _ . : too; 1 to LEASE_DOC_ID_MAX characters. */
 bool lease_doc_id_is_valid(struct text id);
 
 #endif
