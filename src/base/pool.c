@@ -83,12 +83,9 @@ void pool_disown(struct pool *p)
 	p->live--;
 }
 
-bool pool_adopt(struct pool *p)
+void pool_adopt(struct pool *p)
 {
-	if (p->limit != 0 && p->live >= p->limit)
-		return false;
 	p->live++;
 	if (p->live > p->high_water)
 		p->high_water = p->live;
-	return true;
 }

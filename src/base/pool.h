@@ -2,7 +2,6 @@
 #ifndef EGRESS_BASE_POOL_H
 #define EGRESS_BASE_POOL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/attr.h"
@@ -31,7 +30,7 @@ void *pool_take(struct pool *p) ATTR_MUST_CHECK;
 void pool_give(struct pool *p, void *object);
 /* A live object leaves this pool for another thread's pool of the same size; it stops counting here. */
 void pool_disown(struct pool *p);
-/* A live object from another thread's pool counts here from now on; false beyond the limit (it stays the caller's). */
-bool pool_adopt(struct pool *p) ATTR_MUST_CHECK;
+/* A live object from another thread's pool counts here from now on, even beyond the limit: it exists already. */
+void pool_adopt(struct pool *p);
 
 #endif

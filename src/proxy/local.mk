@@ -1,3 +1,13 @@
 # src/proxy: one convenience library; see README.md here for what it promises.
 noinst_LIBRARIES += libproxy.a
-libproxy_a_SOURCES =
+libproxy_a_SOURCES = \
+	src/proxy/bucket.h \
+	src/proxy/establish.c \
+	src/proxy/handshake.c \
+	src/proxy/lease_home.c src/proxy/lease_home.h \
+	src/proxy/limits.c src/proxy/limits.h \
+	src/proxy/session.c src/proxy/session.h \
+	src/proxy/tunnel.c \
+	src/proxy/worker.c src/proxy/worker.h src/proxy/worker_internal.h \
+	src/proxy/worker_order.c \
+	src/proxy/world.c src/proxy/world.h

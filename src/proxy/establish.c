@@ -1,0 +1,421 @@
+/*
+ * From an asked target to a connected origin: judge the request, resolve the name (pins first), judge every address, connect to permits
+ * only, answer. Contract section 2 in steps:
+ *   1. A and AAAA are asked apart. A family is usable when its answer is complete and all of it passes.
+ *   2. After the first usable family the other has 50 ms.
+ *   3. A special address in any answer that arrived refuses the name; failure of one family does not.
+ *   4. Undeclared NAT64 answers beside a passing A set are dropped and recorded; alone they are special.
+ *   5. Every permit is checked again in the turn of connect and once connected.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "net/connector.h"
+#include "net/pins.h"
+#include "net/resolver.h"
+#include "proxy/worker_internal.h"
+#include "wire/socks5.h"
+
+#define FAMILY_GRACE_MS 50
+#define RESOLVING_MAX_MS 30000 /* the resolver's own deadline is far below; this one only must exist */
+
+enum family_index { FAMILY_V4, FAMILY_V6, FAMILIES };
+
+enum family_state {
+	FAMILY_UNASKED, /* options leave it out */
+	FAMILY_WAITING,
+	FAMILY_USABLE,
+	FAMILY_UNUSABLE,
+};
+
+struct family {
+	enum family_state state;
+	enum reason reason;     /* UNUSABLE: why */
+	bool forbids_name;      /* UNUSABLE: a special address refuses the name, whatever the other family says */
+	bool only_nat64;        /* UNUSABLE: nothing but undeclared NAT64 spoke against it */
+	struct resolver_lookup *lookup; /* owned while WAITING for the resolver */
+	uint8_t permit_count;
+	struct permit permits[DNS_ANSWER_ADDRS_MAX];
+};
+
+struct establish {
+	struct family family[FAMILIES];
+	struct loop_timer grace;
+	struct connector *connector; /* owned while connecting */
+	uint64_t since_ms;           /* of the step under way */
+	bool from_pins;              /* some address came from a pin */
+	bool asked_again;            /* a failing pin was dropped and asked for once */
+};
+
+static const enum dns_type types[FAMILIES] = { DNS_TYPE_A, DNS_TYPE_AAAA };
+
+static void progress(struct session *s);
+static void resolve(struct session *s);
+
+static enum reason outcome_reason(enum dns_outcome o)
+{
+	switch (o) {
+	case DNS_OUTCOME_NXDOMAIN:
+		return REASON_DNS_NXDOMAIN;
+	case DNS_OUTCOME_NO_ADDRESS:
+		return REASON_DNS_NO_ADDRESS;
+	case DNS_OUTCOME_TRUNCATED:
+	case DNS_OUTCOME_MALFORMED:
+		return REASON_DNS_MALFORMED;
+	case DNS_OUTCOME_TIMEOUT:
+		return REASON_DNS_TIMEOUT;
+	case DNS_OUTCOME_SERVER_FAILURE:
+	case DNS_OUTCOME_UNREACHABLE:
+	case DNS_OUTCOME_ADDRESSES: /* without addresses: cannot be */
+		break;
+	}
+	return REASON_DNS_FAILED;
+}
+
+/* Judge one address. True: it passed, and *out_permit stands. */
+static bool judge_one(struct session *s, const struct addr *addr, struct family *f, struct permit *out_permit)
+{
+	struct judge j = session_judge(s);
+	struct addr_finding finding;
+	uint64_t before_ns = clock_mono_ns();
+	struct verdict v = judge_address(&j, &s->target, &s->verdict, addr, &finding, out_permit);
+
+	s->judge_us += (uint32_t)((clock_mono_ns() - before_ns) / 1000);
+	if (v.allow)
+		return true;
+	if (f->reason == REASON_ALLOWED || reason_stronger(v.reason, f->reason) == v.reason) {
+		if (f->reason != v.reason || s->refused_addr.family == ADDR_NONE) {
+			s->refused_addr = *addr;
+			s->addr_class = finding.class;
+		}
+		f->reason = v.reason;
+	}
+	if (finding.class == ADDR_CLASS_NAT64)
+		return false;
+	f->only_nat64 = false;
+	if (v.reason == REASON_SPECIAL_ADDRESS || v.reason == REASON_METADATA_ADDRESS || v.reason == REASON_OWN_ADDRESS)
+		f->forbids_name = true;
+	return false;
+}
+
+/* Step 1 for one family: all addresses pass, or the family is unusable. */
+static void settle(struct session *s, struct family *f, const struct dns_answer *answer)
+{
+	bool all_pass = true;
+
+	f->permit_count = 0;
+	f->reason = REASON_ALLOWED;
+	if (answer->outcome != DNS_OUTCOME_ADDRESSES || answer->addr_count == 0) {
+		f->state = FAMILY_UNUSABLE;
+		f->reason = outcome_reason(answer->outcome);
+		return;
+	}
+	f->only_nat64 = true;
+	s->phase = PHASE_ADDRESS;
+	for (size_t i = 0; i < answer->addr_count; i++) {
+		if (judge_one(s, &answer->addrs[i], f, &f->permits[f->permit_count]))
+			f->permit_count++;
+		else
+			all_pass = false;
+	}
+	f->state = all_pass ? FAMILY_USABLE : FAMILY_UNUSABLE;
+	if (all_pass)
+		f->only_nat64 = false;
+}
+
+static void on_answer(struct session *s, enum family_index i, const struct dns_answer *answer)
+{
+	struct establish *e = s->establish;
+	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
+	uint64_t now_ms = loop_now_ms(s->worker->loop);
+
+	e->family[i].lookup = NULL;
+	s->dns_ms = (uint32_t)(now_ms - e->since_ms);
+	if (answer->outcome != DNS_OUTCOME_ADDRESSES && answer->outcome != DNS_OUTCOME_NO_ADDRESS)
+		lease_home_lookup_failed(s->home, &s->worker->world->options, now_ms);
+	/* Under pin=connection only what is not an address is remembered. A pin that cannot be stored is only slower. */
+	if (pins != NULL && (s->verdict.pin != RULE_PIN_CONNECTION || answer->outcome != DNS_OUTCOME_ADDRESSES)) {
+		bool for_lease = s->verdict.pin == RULE_PIN_LEASE && answer->outcome == DNS_OUTCOME_ADDRESSES;
+
+		(void)!pins_put(pins, &s->target.name, types[i], answer, for_lease, now_ms);
+	}
+	settle(s, &e->family[i], answer);
+	progress(s);
+}
+
+static void on_answer_v4(void *arg, const struct dns_answer *answer)
+{
+	on_answer(arg, FAMILY_V4, answer);
+}
+
+static void on_answer_v6(void *arg, const struct dns_answer *answer)
+{
+	on_answer(arg, FAMILY_V6, answer);
+}
+
+/* A pin of this family, if it may be used: settles the family. */
+static bool settle_from_pin(struct session *s, enum family_index i)
+{
+	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
+	const struct pin *pin =
+		pins == NULL ? NULL : pins_find(pins, &s->target.name, types[i], loop_now_ms(s->worker->loop));
+	struct dns_answer answer;
+
+	if (pin == NULL || (s->verdict.pin == RULE_PIN_CONNECTION && pin->outcome == DNS_OUTCOME_ADDRESSES))
+		return false;
+	pin_answer(pin, &answer);
+	metrics_add(s->worker->metrics, METRIC_DNS_PIN_HITS, 1);
+	if (answer.outcome == DNS_OUTCOME_ADDRESSES)
+		s->establish->from_pins = true;
+	settle(s, &s->establish->family[i], &answer);
+	return true;
+}
+
+/* Ask for what the pins do not hold. False: the session was refused. */
+static bool ask(struct session *s, enum family_index i, bool *budget_taken)
+{
+	static resolver_done_fn *const done[FAMILIES] = { on_answer_v4, on_answer_v6 };
+	struct worker *w = s->worker;
+	struct family *f = &s->establish->family[i];
+	enum reason why = REASON_ALLOWED;
+	enum err e;
+
+	if (!*budget_taken)
+		why = lease_home_admit_lookup(s->home, &w->world->options, loop_now_ms(w->loop));
+	if (why != REASON_ALLOWED) {
+		session_refuse(s, why);
+		return false;
+	}
+	*budget_taken = true;
+	f->state = FAMILY_WAITING;
+	e = resolver_start(w->resolver, s->slot, &s->target.name, types[i], done[i], s, &f->lookup);
+	if (e == ERR_OK)
+		return true;
+	session_refuse(s, e == ERR_LIMIT ? REASON_DNS_BUDGET : e == ERR_NO_MEMORY ? REASON_RESOURCE : REASON_DNS_FAILED);
+	return false;
+}
+
+static bool is_wanted(const struct session *s, enum family_index i)
+{
+	enum world_family family = s->worker->world->options.family;
+
+	return i == FAMILY_V4 ? family != WORLD_ONLY_V6 : family != WORLD_ONLY_V4;
+}
+
+static void resolve(struct session *s)
+{
+	struct establish *e = s->establish;
+	bool budget_taken = false;
+
+	e->since_ms = loop_now_ms(s->worker->loop);
+	e->from_pins = false;
+	session_enter(s, SESSION_RESOLVING, RESOLVING_MAX_MS);
+	for (int i = 0; i < FAMILIES; i++) {
+		e->family[i] = (struct family){ .state = FAMILY_UNASKED, .reason = REASON_DNS_NO_ADDRESS };
+		if (!is_wanted(s, (enum family_index)i) || settle_from_pin(s, (enum family_index)i))
+			continue;
+		if (!ask(s, (enum family_index)i, &budget_taken))
+			return;
+	}
+	progress(s);
+}
+
+/* The permit is checked in the turn of connect and once connected; judged again when the world changed since. */
+static enum reason check_permit(void *arg, const struct permit *permit)
+{
+	struct session *s = arg;
+	struct snapshot *now = world_snapshot(s->worker->world);
+	enum reason why = session_check_lease(s);
+	struct judge j;
+	struct verdict v;
+	struct addr_finding finding;
+	struct permit fresh;
+
+	if (why != REASON_ALLOWED)
+		return why;
+	if (permit->slot != s->slot || permit->generation != s->generation)
+		return REASON_INTERNAL;
+	if (now != NULL && permit->snapshot == snapshot_version(now))
+		return REASON_ALLOWED;
+	j = session_judge(s);
+	v = judge_request(&j, &s->target);
+	if (v.allow)
+		v = judge_address(&j, &s->target, &v, &permit->to.addr, &finding, &fresh);
+	return v.allow ? REASON_ALLOWED : v.reason;
+}
+
+static void on_connected(void *arg, const struct connector_result *result)
+{
+	struct session *s = arg;
+	struct establish *e = s->establish;
+	uint64_t now_ms = loop_now_ms(s->worker->loop);
+
+	e->connector = NULL;
+	s->connect_ms = (uint32_t)(now_ms - e->since_ms);
+	metrics_observe_us(s->worker->metrics, HISTOGRAM_CONNECT, (now_ms - e->since_ms) * 1000);
+	if (result->reason == REASON_ALLOWED) {
+		s->origin_fd = result->fd;
+		s->upstream = result->permit.to;
+		tunnel_start(s, &result->local);
+		return;
+	}
+	if (e->from_pins && !e->asked_again && reason_fault(result->reason) == REASON_FAULT_UPSTREAM) {
+		/* The pinned set fails: forget it, ask again, judge again. */
+		e->asked_again = true;
+		pins_drop(s->home->pins, &s->target.name);
+		resolve(s);
+		return;
+	}
+	session_refuse_with(s, result->reason, result->socks_reply);
+}
+
+static void dial(struct session *s, const struct permit *permits, size_t count)
+{
+	struct worker *w = s->worker;
+	struct establish *e = s->establish;
+	const struct world_options *o = &w->world->options;
+	struct connector_options options = {
+		.prefer = o->family == WORLD_PREFER_V4 ? RACE_PREFER_V4 : RACE_PREFER_V6,
+		.deadline_ms = o->connect_ms,
+		.source4 = o->source4,
+		.source6 = o->source6,
+	};
+	enum err failed;
+
+	e->since_ms = loop_now_ms(w->loop);
+	s->refused_addr = (struct addr){ .family = ADDR_NONE };
+	/* The connector's own deadline answers first, with what it knows. */
+	session_enter(s, SESSION_CONNECTING, o->connect_ms + 1000);
+	failed = connector_start(w->loop, permits, count, &options, check_permit, on_connected, s, &e->connector);
+	if (failed != ERR_OK)
+		session_refuse(s, failed == ERR_INVALID ? REASON_INTERNAL : REASON_RESOURCE);
+}
+
+static void dial_usable(struct session *s)
+{
+	struct establish *e = s->establish;
+	struct permit all[FAMILIES * DNS_ANSWER_ADDRS_MAX];
+	size_t count = 0;
+
+	loop_timer_cancel(&e->grace);
+	for (int i = 0; i < FAMILIES; i++) {
+		struct family *f = &e->family[i];
+
+		resolver_cancel(f->lookup);
+		f->lookup = NULL;
+		if (f->state == FAMILY_USABLE) {
+			memcpy(&all[count], f->permits, f->permit_count * sizeof(all[0]));
+			count += f->permit_count;
+		} else if (f->only_nat64) {
+			s->nat64_dropped = true; /* step 4 */
+		}
+	}
+	dial(s, all, count);
+}
+
+static void on_grace_over(void *arg)
+{
+	dial_usable(arg);
+}
+
+/* What all families together say when none is usable. */
+static enum reason combined_reason(const struct establish *e)
+{
+	enum reason why = REASON_ALLOWED;
+
+	for (int i = 0; i < FAMILIES; i++) {
+		if (e->family[i].state == FAMILY_UNUSABLE)
+			why = reason_stronger(why, e->family[i].reason);
+	}
+	return why == REASON_ALLOWED ? REASON_DNS_NO_ADDRESS : why;
+}
+
+static void progress(struct session *s)
+{
+	struct establish *e = s->establish;
+	bool waiting = false, usable = false;
+
+	for (int i = 0; i < FAMILIES; i++) {
+		const struct family *f = &e->family[i];
+
+		if (f->state == FAMILY_UNUSABLE && f->forbids_name) { /* step 3 */
+			session_refuse(s, f->reason);
+			return;
+		}
+		waiting = waiting || f->state == FAMILY_WAITING;
+		usable = usable || f->state == FAMILY_USABLE;
+	}
+	if (usable && !waiting) {
+		dial_usable(s);
+	} else if (usable && !e->grace.started) { /* step 2 */
+		if (loop_timer_start(&e->grace, FAMILY_GRACE_MS) != ERR_OK)
+			dial_usable(s);
+	} else if (!usable && !waiting) {
+		session_refuse(s, combined_reason(e));
+	}
+}
+
+/* A literal: its class and rules were judged with the request; the address is judged like any other. */
+static void establish_address(struct session *s)
+{
+	struct family f = { .reason = REASON_ALLOWED };
+	struct permit permit;
+
+	s->phase = PHASE_ADDRESS;
+	if (judge_one(s, &s->target.addr, &f, &permit))
+		dial(s, &permit, 1);
+	else
+		session_refuse(s, f.reason);
+}
+
+void establish_start(struct session *s)
+{
+	struct worker *w = s->worker;
+	struct judge j = session_judge(s);
+	uint64_t before_ns = clock_mono_ns();
+	struct establish *e;
+
+	s->verdict = judge_request(&j, &s->target);
+	s->judge_us = (uint32_t)((clock_mono_ns() - before_ns) / 1000);
+	metrics_observe_us(w->metrics, HISTOGRAM_DECIDE, s->judge_us);
+	if (!s->verdict.allow) {
+		session_refuse(s, s->verdict.reason);
+		return;
+	}
+	e = pool_take(&w->establishes);
+	if (e == NULL) {
+		session_refuse(s, REASON_RESOURCE);
+		return;
+	}
+	loop_timer_init(&e->grace, w->loop, on_grace_over, s);
+	s->establish = e;
+	if (s->target.kind == TARGET_ADDRESS)
+		establish_address(s);
+	else
+		resolve(s);
+}
+
+void establish_release(struct session *s)
+{
+	struct establish *e = s->establish;
+
+	if (e == NULL)
+		return;
+	s->establish = NULL;
+	loop_timer_cancel(&e->grace);
+	for (int i = 0; i < FAMILIES; i++)
+		resolver_cancel(e->family[i].lookup);
+	connector_cancel(e->connector);
+	pool_give(&s->worker->establishes, e);
+}
+
+enum reason establish_deadline_reason(const struct session *s)
+{
+	return s->establish == NULL ? REASON_INTERNAL : REASON_DNS_TIMEOUT;
+}
+
+size_t establish_size(void)
+{
+	return sizeof(struct establish);
+}

@@ -1,0 +1,148 @@
+/* What is kept per lease on its home worker. Knows sessions only as list members; called by worker and the files of the flow. */
+#include "proxy/lease_home.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+/* The monotonic moment at which a lease that ends at `exp_ms` of wall time ends, seen from now. */
+static uint64_t expiry_mono(uint64_t exp_ms, uint64_t wall_ms, uint64_t now_ms)
+{
+	if (exp_ms == 0)
+		return UINT64_MAX;
+	return exp_ms <= wall_ms ? now_ms : now_ms + (exp_ms - wall_ms);
+}
+
+static uint64_t limit_or(uint64_t own, uint64_t fallback)
+{
+	return own != 0 ? own : fallback;
+}
+
+struct lease_home *lease_home_create(const struct lease_table_entry *entry, uint64_t wall_ms, uint64_t now_ms)
+{
+	struct lease_home *h = alloc_zeroed(sizeof(*h));
+
+	if (h == NULL)
+		return NULL;
+	h->slot = entry->slot;
+	h->expires_mono_ms = UINT64_MAX;
+	list_init(&h->sessions);
+	lease_home_follow(h, entry, wall_ms, now_ms);
+	return h;
+}
+
+void lease_home_destroy(struct lease_home *h)
+{
+	if (h == NULL)
+		return;
+	assert(h->sessions.count == 0);
+	pins_destroy(h->pins);
+	alloc_free(h->destinations);
+	for (size_t i = 0; i < LEASE_HOME_WHY_MAX; i++)
+		alloc_free(h->why[i]);
+	alloc_free(h);
+}
+
+void lease_home_follow(struct lease_home *h, const struct lease_table_entry *entry, uint64_t wall_ms, uint64_t now_ms)
+{
+	uint64_t exp_before = h->lease.exp_ms;
+
+	h->entry = entry;
+	if (entry == NULL) {
+		if (h->pins != NULL)
+			pins_flush(h->pins);
+		return;
+	}
+	lease_table_read(entry, &h->lease);
+	h->rate.bytes_per_s = h->lease.limits.bytes_per_s == UINT64_MAX ? 0 : h->lease.limits.bytes_per_s;
+	if (h->lease.exp_ms != exp_before || h->expires_mono_ms == UINT64_MAX)
+		h->expires_mono_ms = expiry_mono(h->lease.exp_ms, wall_ms, now_ms);
+}
+
+struct pins *lease_home_pins(struct lease_home *h, const struct world_options *o)
+{
+	if (h->pins == NULL) {
+		uint64_t max = limit_or(h->lease.limits.names, limit_or(o->names, LEASE_HOME_PINS_MAX));
+
+		h->pins = pins_create(max > 65536 ? 65536 : (size_t)max * 2); /* two families a name */
+	}
+	return h->pins;
+}
+
+/* The cell of a destination: names and addresses alike, by their canonical text. Not keyed by chance but by slot: a guest that
+ * finds two names in one cell only shares its own limit. */
+static struct bucket *destination(struct lease_home *h, const struct target *target)
+{
+	char text[TARGET_TEXT_MAX];
+	struct hash_key key = { .k0 = h->slot, .k1 = 0x64657374 };
+
+	if (h->destinations == NULL) {
+		h->destinations = alloc_array(LEASE_HOME_DESTINATIONS, sizeof(*h->destinations));
+		if (h->destinations == NULL)
+			return NULL;
+	}
+	target_print(target, text);
+	return &h->destinations[hash_bytes(&key, text, strlen(text)) % LEASE_HOME_DESTINATIONS];
+}
+
+enum reason lease_home_admit(struct lease_home *h, const struct world_options *o, const struct target *target, uint64_t now_ms)
+{
+	const struct layout_limits *own = &h->lease.limits;
+	uint64_t connections = limit_or(own->connections, o->connections);
+	uint64_t per_destination = limit_or(own->connects_per_s_destination, o->connects_per_s_destination);
+
+	/* The session that asks is already in the list. */
+	if (connections != 0 && h->sessions.count > connections)
+		return REASON_LIMIT_CONNECTIONS;
+	if (!bucket_take(&h->connects, limit_or(own->connects_per_s, o->connects_per_s), now_ms))
+		return REASON_LIMIT_RATE;
+	if (target != NULL && per_destination != 0) {
+		struct bucket *b = destination(h, target);
+
+		if (b == NULL)
+			return REASON_RESOURCE;
+		if (!bucket_take(b, per_destination, now_ms))
+			return REASON_LIMIT_RATE;
+	}
+	return REASON_ALLOWED;
+}
+
+enum reason lease_home_admit_lookup(struct lease_home *h, const struct world_options *o, uint64_t now_ms)
+{
+	uint64_t failures = limit_or(h->lease.limits.lookup_failures_per_s, o->lookup_failures_per_s);
+	struct bucket look = h->lookup_failures; /* a look, not a count: failures are counted when they happen */
+
+	if (!bucket_take(&h->lookups, limit_or(h->lease.limits.lookups_per_s, o->lookups_per_s), now_ms))
+		return REASON_DNS_BUDGET;
+	return bucket_take(&look, failures, now_ms) ? REASON_ALLOWED : REASON_DNS_BUDGET;
+}
+
+void lease_home_lookup_failed(struct lease_home *h, const struct world_options *o, uint64_t now_ms)
+{
+	(void)bucket_take(&h->lookup_failures,
+			  limit_or(h->lease.limits.lookup_failures_per_s, o->lookup_failures_per_s), now_ms);
+}
+
+uint64_t lease_home_idle_ms(const struct lease_home *h, const struct world_options *o)
+{
+	return limit_or(h->lease.limits.idle_ms, o->idle_ms);
+}
+
+uint64_t lease_home_lifetime_ms(const struct lease_home *h, const struct world_options *o)
+{
+	return limit_or(h->lease.limits.lifetime_ms, o->lifetime_ms);
+}
+
+void lease_home_remember(struct lease_home *h, const struct record *record)
+{
+	struct record **cell = &h->why[h->why_count % LEASE_HOME_WHY_MAX];
+
+	if (*cell == NULL)
+		*cell = alloc_zeroed(sizeof(**cell));
+	if (*cell == NULL)
+		return; /* `why` knows less; the record itself was emitted */
+	**cell = *record;
+	h->why_count++;
+}

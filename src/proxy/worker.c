@@ -1,0 +1,448 @@
+/*
+ * One thread's holdings and its life: created before the sandbox, ordered about by posts, ticking through deadlines, limits and the
+ * gate. Knows when things happen to sessions, not what a session does.
+ */
+#include "proxy/worker.h"
+
+#include <assert.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "proxy/worker_internal.h"
+
+#define TICK_MS 100
+#define SCAN_EVERY_TICKS 10
+
+struct worker_listener {
+	struct list_node peers;    /* in the worker's list */
+	struct listener *listener; /* owned */
+};
+
+static void on_tick(void *arg);
+
+enum err worker_create(struct worker_shared *shared, const struct worker_options *options, struct world *world,
+		       struct worker **out_worker)
+{
+	struct ares_link_options link = { .channels = options->channels };
+	struct resolver_options lookups = { 0 };
+	struct worker *w = alloc_zeroed(sizeof(*w));
+	enum err e = ERR_NO_MEMORY;
+
+	if (w == NULL)
+		return ERR_NO_MEMORY;
+	w->index = options->index;
+	w->shared = shared;
+	w->world = world_ref(world);
+	pool_init(&w->sessions, "session", sizeof(struct session), 0);
+	pool_init(&w->handshakes, "handshake", handshake_size(), 0);
+	pool_init(&w->establishes, "establish", establish_size(), 0);
+	for (int i = 0; i < SESSION_STATE_COUNT; i++)
+		list_init(&w->in_state[i]);
+	htab_init(&w->homes);
+	list_init(&w->home_list);
+	list_init(&w->listeners);
+	list_init(&w->dead);
+	w->loop = loop_create();
+	w->metrics = metrics_create();
+	if (w->loop == NULL || w->metrics == NULL)
+		goto out;
+	e = ares_link_create(w->loop, &link, &w->ares);
+	if (e == ERR_OK)
+		e = resolver_create(w->loop, w->ares, w->metrics, &lookups, &w->resolver);
+	if (e == ERR_OK)
+		e = resolver_set_servers(w->resolver, world->options.servers, world->options.server_count);
+	if (e == ERR_OK)
+		e = pump_worker_init(&w->pump, options->pipes);
+	if (e == ERR_OK) {
+		loop_timer_init(&w->tick, w->loop, on_tick, w);
+		e = loop_timer_start(&w->tick, TICK_MS);
+	}
+out:
+	if (e != ERR_OK) {
+		worker_destroy(w);
+		return e;
+	}
+	*out_worker = w;
+	return ERR_OK;
+}
+
+static void close_listeners(struct worker *w)
+{
+	struct list_node *n;
+
+	while ((n = list_pop_front(&w->listeners)) != NULL) {
+		struct worker_listener *l = CONTAINER_OF(n, struct worker_listener, peers);
+
+		listener_destroy(l->listener);
+		alloc_free(l);
+	}
+}
+
+static void bury_dead(void *arg)
+{
+	struct worker *w = arg;
+	struct list_node *n;
+
+	while ((n = list_pop_front(&w->dead)) != NULL)
+		pool_give(&w->sessions, CONTAINER_OF(n, struct session, in_state));
+}
+
+static void cut_all(struct worker *w, enum reason why)
+{
+	struct list_node *n, *next;
+
+	for (int i = 0; i < SESSION_STATE_COUNT; i++) {
+		LIST_FOREACH (n, next, &w->in_state[i])
+			session_cut(CONTAINER_OF(n, struct session, in_state), why);
+	}
+}
+
+void worker_destroy(struct worker *w)
+{
+	struct list_node *n;
+
+	if (w == NULL)
+		return;
+	if (w->loop != NULL) {
+		loop_turn(w->loop, 0); /* sessions that were on their way here */
+		cut_all(w, REASON_DRAINING);
+		close_listeners(w);
+		loop_timer_cancel(&w->tick);
+		loop_deferred_cancel(w->loop, &w->bury);
+	}
+	bury_dead(w);
+	while ((n = list_pop_front(&w->home_list)) != NULL)
+		lease_home_destroy(CONTAINER_OF(n, struct lease_home, peers));
+	htab_finish(&w->homes);
+	resolver_destroy(w->resolver);
+	ares_link_destroy(w->ares);
+	pump_worker_finish(&w->pump);
+	pool_finish(&w->sessions);
+	pool_finish(&w->handshakes);
+	pool_finish(&w->establishes);
+	metrics_destroy(w->metrics);
+	loop_destroy(w->loop);
+	world_unref(w->world);
+	alloc_free(w);
+}
+
+void worker_run(struct worker *w)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "w%u", w->index);
+	log_thread_name(name);
+	loop_run(w->loop);
+}
+
+void worker_stop(struct worker *w)
+{
+	loop_stop(w->loop);
+}
+
+uint64_t worker_wall_ms(struct worker *w)
+{
+	uint64_t mono_ms = clock_mono_ms(), wall_ms = clock_wall_ms();
+	uint64_t least_ms = w->wall_ms + (mono_ms - w->wall_at_mono_ms);
+
+	if (w->wall_ms != 0 && wall_ms < least_ms)
+		wall_ms = least_ms; /* set back: time goes on all the same */
+	w->wall_ms = wall_ms;
+	w->wall_at_mono_ms = mono_ms;
+	return wall_ms;
+}
+
+struct worker *worker_home_of(const struct worker_shared *shared, struct text lease_id)
+{
+	return shared->worker[hash_bytes(&shared->home_key, lease_id.at, lease_id.len) % shared->count];
+}
+
+static bool home_is(const struct htab_node *node, const void *key)
+{
+	return CONTAINER_OF(node, struct lease_home, node)->slot == *(const uint32_t *)key;
+}
+
+struct lease_home *worker_find_home(const struct worker *w, uint32_t slot)
+{
+	struct htab_node *n = htab_find(&w->homes, hash_bytes(&w->shared->home_key, &slot, sizeof(slot)), home_is, &slot);
+
+	return n == NULL ? NULL : CONTAINER_OF(n, struct lease_home, node);
+}
+
+struct lease_home *worker_home(struct worker *w, const struct lease_table_entry *entry)
+{
+	struct lease_home *h = worker_find_home(w, entry->slot);
+
+	if (h != NULL)
+		return h;
+	h = lease_home_create(entry, worker_wall_ms(w), loop_now_ms(w->loop));
+	if (h == NULL)
+		return NULL;
+	if (htab_insert(&w->homes, &h->node, hash_bytes(&w->shared->home_key, &h->slot, sizeof(h->slot))) != ERR_OK) {
+		lease_home_destroy(h);
+		return NULL;
+	}
+	list_push_back(&w->home_list, &h->peers);
+	return h;
+}
+
+static void forget_home(struct worker *w, struct lease_home *h)
+{
+	htab_remove(&w->homes, &h->node);
+	list_remove(&w->home_list, &h->peers);
+	lease_home_destroy(h);
+}
+
+void worker_record(struct worker *w, const struct record *record)
+{
+	w->shared->on_record(w->shared->record_arg, record);
+}
+
+bool worker_has_record_room(const struct worker *w)
+{
+	return w->shared->has_record_room == NULL || w->shared->has_record_room(w->shared->record_arg);
+}
+
+void worker_bury(struct worker *w, struct session *s)
+{
+	list_push_back(&w->dead, &s->in_state);
+	loop_defer(w->loop, &w->bury, bury_dead, w);
+}
+
+void worker_descriptor_freed(struct worker *w)
+{
+	struct list_node *n, *next;
+
+	LIST_FOREACH (n, next, &w->listeners)
+		listener_wake(CONTAINER_OF(n, struct worker_listener, peers)->listener);
+}
+
+size_t worker_session_count(const struct worker *w)
+{
+	return w->sessions.live - w->dead.count;
+}
+
+static void pass_deadlines(struct worker *w, uint64_t now_ms)
+{
+	struct list_node *n, *next;
+
+	for (int i = 0; i < SESSION_STATE_COUNT; i++) {
+		LIST_FOREACH (n, next, &w->in_state[i]) {
+			struct session *s = CONTAINER_OF(n, struct session, in_state);
+
+			if (s->deadline_ms <= now_ms)
+				session_on_deadline(s);
+		}
+	}
+}
+
+static void scan_tunnels(struct worker *w, uint64_t now_ms)
+{
+	static const enum session_state open[] = { SESSION_FIRST_FLIGHT, SESSION_RELAYING };
+	struct list_node *n, *next;
+
+	for (size_t i = 0; i < ARRAY_LEN(open); i++) {
+		LIST_FOREACH (n, next, &w->in_state[open[i]])
+			tunnel_scan(CONTAINER_OF(n, struct session, in_state), now_ms);
+	}
+}
+
+static uint64_t cut_home(struct lease_home *h, enum reason why)
+{
+	struct list_node *n, *next;
+	uint64_t count = 0;
+
+	LIST_FOREACH (n, next, &h->sessions) {
+		session_cut(CONTAINER_OF(n, struct session, in_home), why);
+		count++;
+	}
+	return count;
+}
+
+/* Leases that ended, or have used their bytes, by their own clocks. */
+static void scan_homes(struct worker *w, uint64_t now_ms)
+{
+	struct list_node *n, *next, *m, *next_m;
+
+	LIST_FOREACH (n, next, &w->home_list) {
+		struct lease_home *h = CONTAINER_OF(n, struct lease_home, peers);
+		uint64_t limit = h->lease.limits.bytes, used = h->bytes_closed;
+
+		if (h->sessions.count == 0) {
+			if (h->entry == NULL)
+				forget_home(w, h);
+			continue;
+		}
+		if (now_ms >= h->expires_mono_ms || (h->lease.exp_ms != 0 && worker_wall_ms(w) >= h->lease.exp_ms)) {
+			if (h->pins != NULL)
+				pins_flush(h->pins);
+			cut_home(h, REASON_LEASE_EXPIRED);
+			continue;
+		}
+		if (limit == 0 || limit == UINT64_MAX)
+			continue;
+		LIST_FOREACH (m, next_m, &h->sessions) {
+			struct session *s = CONTAINER_OF(m, struct session, in_home);
+			struct relay_counts counts = { .bytes = { 0 } };
+
+			if (s->relay != NULL)
+				relay_count(s->relay, &counts);
+			used += counts.bytes[RELAY_UP] + counts.bytes[RELAY_DOWN];
+		}
+		if (used >= limit)
+			cut_home(h, REASON_LIMIT_BYTES);
+	}
+}
+
+static void on_tick(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t now_ms = loop_now_ms(w->loop);
+	enum reason cut = gate_check_cut(w->shared->gate, clock_mono_ns());
+
+	if (cut != REASON_ALLOWED)
+		cut_all(w, cut);
+	pass_deadlines(w, now_ms);
+	scan_homes(w, now_ms);
+	if (w->ticks++ % SCAN_EVERY_TICKS == 0)
+		scan_tunnels(w, now_ms);
+	metrics_set(w->metrics, METRIC_LOOP_TURNS, loop_turn_count(w->loop));
+	metrics_set(w->metrics, METRIC_DNS_MISFITS, ares_link_misfit_count(w->ares));
+	if (loop_timer_start(&w->tick, TICK_MS) != ERR_OK) {
+		/* Without a tick nothing expires: better none than one that forgets. */
+		cut_all(w, REASON_INTERNAL);
+		loop_stop(w->loop);
+	}
+}
+
+static void on_accept(void *arg, struct listener *l, int fd, const struct endpoint *source)
+{
+	session_accept(arg, fd, listener_name(l), source);
+}
+
+bool worker_add_listener(struct worker *w, const char *name, int fd)
+{
+	struct listener_options options = { .name = name };
+	struct worker_listener *l = alloc_zeroed(sizeof(*l));
+
+	if (l == NULL || w->draining ||
+	    listener_create(w->loop, w->metrics, fd, &options, on_accept, w, &l->listener) != ERR_OK) {
+		alloc_free(l);
+		close(fd);
+		return false;
+	}
+	list_push_back(&w->listeners, &l->peers);
+	return true;
+}
+
+uint64_t worker_remove_listeners(struct worker *w, const char *name)
+{
+	struct list_node *n, *next;
+	uint64_t count = 0;
+
+	LIST_FOREACH (n, next, &w->listeners) {
+		struct worker_listener *l = CONTAINER_OF(n, struct worker_listener, peers);
+
+		if (strcmp(listener_name(l->listener), name) != 0)
+			continue;
+		list_remove(&w->listeners, n);
+		listener_destroy(l->listener);
+		alloc_free(l);
+		count++;
+	}
+	return count;
+}
+
+uint64_t worker_begin_drain(struct worker *w)
+{
+	static const enum session_state unfinished[] = { SESSION_GREETING, SESSION_CREDENTIALS, SESSION_DELAYED };
+	struct list_node *n, *next;
+
+	w->draining = true;
+	LIST_FOREACH (n, next, &w->listeners)
+		listener_suspend(CONTAINER_OF(n, struct worker_listener, peers)->listener);
+	for (size_t i = 0; i < ARRAY_LEN(unfinished); i++) {
+		LIST_FOREACH (n, next, &w->in_state[unfinished[i]])
+			session_cut(CONTAINER_OF(n, struct session, in_state), REASON_DRAINING);
+	}
+	return worker_session_count(w);
+}
+
+uint64_t worker_close_slot(struct worker *w, uint32_t slot, enum reason why)
+{
+	struct lease_home *h = worker_find_home(w, slot);
+
+	if (h == NULL)
+		return 0;
+	if (h->pins != NULL)
+		pins_flush(h->pins);
+	return cut_home(h, why);
+}
+
+/* What a session that is judged again dies of: lease and control words stand, anything else is a change of policy. */
+static enum reason change_reason(enum reason why)
+{
+	enum reason_fault fault = reason_fault(why);
+
+	if (why >= REASON_LEASE_UNKNOWN && why <= REASON_SCOPE_NONE)
+		return why;
+	return fault == REASON_FAULT_CONTROL || fault == REASON_FAULT_LOCAL ? why : REASON_POLICY_CHANGED;
+}
+
+static uint64_t judge_home_again(struct lease_home *h)
+{
+	struct list_node *n, *next;
+	uint64_t count = 0;
+
+	LIST_FOREACH (n, next, &h->sessions) {
+		struct session *s = CONTAINER_OF(n, struct session, in_home);
+		enum reason why = s->state == SESSION_ENDING ? REASON_ALLOWED : session_judge_again(s);
+
+		if (why == REASON_ALLOWED)
+			continue;
+		count++;
+		if (s->was_open)
+			session_cut(s, change_reason(why));
+		else
+			session_refuse(s, why);
+	}
+	return count;
+}
+
+static bool parts_differ(const struct world *before, const struct world *after)
+{
+	return before->own != after->own || before->geoip != after->geoip ||
+	       before->site.nat64_count != after->site.nat64_count ||
+	       memcmp(before->nat64, after->nat64, sizeof(before->nat64)) != 0;
+}
+
+uint64_t worker_take_world(struct worker *w, struct world *world)
+{
+	struct world *before = w->world;
+	struct snapshot *old = world_snapshot(before), *new = world_snapshot(world);
+	bool all = parts_differ(before, world);
+	struct list_node *n, *next;
+	uint64_t count = 0;
+
+	w->world = world; /* the order's reference is ours now */
+	LIST_FOREACH (n, next, &w->home_list) {
+		struct lease_home *h = CONTAINER_OF(n, struct lease_home, peers);
+		struct text id = text_of(h->lease.id);
+		const struct lease_table_entry *entry = world->table == NULL ? NULL : lease_table_find(world->table, id);
+
+		if (entry != NULL && entry->slot != h->slot)
+			entry = NULL; /* the same name, but another life of it */
+		lease_home_follow(h, entry, worker_wall_ms(w), loop_now_ms(w->loop));
+		if (entry == NULL)
+			count += cut_home(h, REASON_LEASE_REVOKED);
+		else if (all || old == NULL || new == NULL || snapshot_lease_changed(old, new, id))
+			count += judge_home_again(h);
+	}
+	if (resolver_set_servers(w->resolver, world->options.servers, world->options.server_count) != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "event=servers_not_taken");
+	world_unref(before);
+	return count;
+}
