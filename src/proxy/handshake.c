@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/buf.h"
 #include "base/cursor.h"
 #include "proxy/worker_internal.h"
 #include "wire/socks5.h"

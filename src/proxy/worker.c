@@ -5,6 +5,7 @@
 #include "proxy/worker.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
