@@ -1,1 +1,1 @@
-# src/daemon: part of the build; see README.md here
+# src/daemon: part of the build once the sandbox is in; see README.md here

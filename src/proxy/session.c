@@ -366,9 +366,9 @@ void session_cut(struct session *s, enum reason why)
 	emit(s, s->was_open ? RECORD_CUT : RECORD_DECISION, why);
 	/* Hard: a half that lingers is a lease that lives on. */
 	if (s->guest_fd >= 0)
-		(void)sockopt_reset_on_close(s->guest_fd);
+		(void)!sockopt_reset_on_close(s->guest_fd);
 	if (s->origin_fd >= 0)
-		(void)sockopt_reset_on_close(s->origin_fd);
+		(void)!sockopt_reset_on_close(s->origin_fd);
 	session_close(s);
 }
 

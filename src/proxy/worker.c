@@ -28,7 +28,7 @@ enum err worker_create(struct worker_shared *shared, const struct worker_options
 		       struct worker **out_worker)
 {
 	struct ares_link_options link = { .channels = options->channels };
-	struct resolver_options lookups = { 0 };
+	struct resolver_options lookups = { .total_ms = options->dns_total_ms, .try_ms = options->dns_try_ms };
 	struct worker *w = alloc_zeroed(sizeof(*w));
 	enum err e = ERR_NO_MEMORY;
 

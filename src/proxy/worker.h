@@ -70,6 +70,7 @@ struct worker_options {
 	unsigned index;
 	unsigned pipes;    /* for splice */
 	unsigned channels; /* of the resolver */
+	uint64_t dns_total_ms, dns_try_ms; /* of one lookup; 0: the resolver's own */
 };
 
 /* Make a worker with everything that the sandbox forbids to make later. Not yet running; not yet a thread. */

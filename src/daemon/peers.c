@@ -1,0 +1,106 @@
+/* The control socket: who connects, what role they claim, and where their messages go. Decides nothing. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+
+#define PEERS_MAX 64
+#define PEER_QUEUE_MAX (4u << 20) /* bytes that may wait for a slow peer */
+
+static void peer_drop(struct peer *p)
+{
+	struct daemon *d = p->daemon;
+
+	commands_forget(d, p);
+	if (p->is_sidecar && d->sidecar == p)
+		sidecar_link_lost(p);
+	list_remove(&d->peers, &p->peers);
+	channel_close(p->channel);
+	alloc_free(p);
+}
+
+static void on_closed(void *arg, struct channel *c, enum err why)
+{
+	struct peer *p = arg;
+
+	if (why != ERR_CLOSED)
+		log_line(LOG_LEVEL_WARN, "event=control_peer_dropped pid=%d why=\"%s\"", (int)channel_peer(c)->pid, err_text(why));
+	peer_drop(p);
+}
+
+static void hello_tool(struct peer *p)
+{
+	struct ctl_msg answer = {
+		.type = CTL_WELCOME_TOOL,
+		.field = { { .number = CTL_MSG_VERSION }, { .bytes = text_of(PACKAGE_VERSION) } },
+	};
+
+	channel_restrict(p->channel, CTL_FROM_TOOL);
+	if (channel_send(p->channel, &answer, -1) != ERR_OK)
+		log_line(LOG_LEVEL_WARN, "event=tool_not_welcomed");
+}
+
+static void on_message(void *arg, struct channel *c, const struct ctl_msg *msg, int fd)
+{
+	struct peer *p = arg;
+
+	if (p->is_sidecar) {
+		sidecar_link_message(p, msg, fd);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (msg->type == CTL_HELLO && text_is(msg->field[1].bytes, "sidecar"))
+		sidecar_link_hello(p, msg);
+	else if (msg->type == CTL_HELLO)
+		hello_tool(p);
+	else if (msg->type == CTL_COMMAND)
+		commands_run(p, msg);
+	else
+		log_line(LOG_LEVEL_WARN, "event=control_message_ignored message=%s", ctl_row(msg->type)->word);
+}
+
+static void peer_take(struct daemon *d, int fd)
+{
+	struct peer *p = d->peers.count >= PEERS_MAX ? NULL : alloc_zeroed(sizeof(*p));
+
+	if (p == NULL)
+		goto out;
+	p->daemon = d;
+	if (channel_open(d->loop, fd, CTL_FROM_SIDECAR | CTL_FROM_TOOL, PEER_QUEUE_MAX, on_message, on_closed, p,
+			 &p->channel) != ERR_OK)
+		goto out;
+	list_push_back(&d->peers, &p->peers);
+	return;
+out:
+	alloc_free(p);
+	close(fd);
+}
+
+static void on_connect(void *arg, int fd, unsigned what)
+{
+	int got = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (got >= 0)
+		peer_take(arg, got);
+	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		log_line(LOG_LEVEL_WARN, "event=control_accept_failed errno=%d", errno);
+}
+
+enum err peers_start(struct daemon *d)
+{
+	loop_watch_init(&d->control_watch, d->loop, d->control_fd, LOOP_READ, on_connect, d);
+	return loop_watch_start(&d->control_watch);
+}
+
+void peers_stop(struct daemon *d)
+{
+	struct list_node *n;
+
+	loop_watch_stop(&d->control_watch);
+	while ((n = list_first(&d->peers)) != NULL)
+		peer_drop(CONTAINER_OF(n, struct peer, peers));
+}

@@ -1,0 +1,384 @@
+/*
+ * What a sidecar may say to the daemon, message by message: descriptors it opened, options, segments and roots, revocations. Every fault
+ * in what it sends is answered with NACK or a log line, and the policy in force stays.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+
+#define SLOTS_TEXT_MAX 32768 /* bytes of slot lines in one packet */
+
+static void tell(struct daemon *d, const struct ctl_msg *msg, int fd)
+{
+	if (d->sidecar != NULL && channel_send(d->sidecar->channel, msg, fd) != ERR_OK)
+		log_line(LOG_LEVEL_WARN, "event=sidecar_too_slow message=%s", ctl_row(msg->type)->word);
+}
+
+struct slot_lines {
+	struct daemon *daemon;
+	uint64_t version;
+	size_t len;
+	char text[SLOTS_TEXT_MAX];
+};
+
+static void flush_slots(struct slot_lines *lines)
+{
+	struct ctl_msg msg = {
+		.type = CTL_SLOTS,
+		.field = { { .number = lines->version }, { .bytes = { .at = lines->text, .len = lines->len } } },
+	};
+
+	if (lines->len > 0)
+		tell(lines->daemon, &msg, -1);
+	lines->len = 0;
+}
+
+static void add_slot(void *arg, struct text id, uint32_t slot)
+{
+	struct slot_lines *lines = arg;
+	int n;
+
+	if (SLOTS_TEXT_MAX - lines->len < RECORD_LEASE_MAX + 32)
+		flush_slots(lines);
+	n = snprintf(lines->text + lines->len, SLOTS_TEXT_MAX - lines->len, "%u %u %.*s\n", slot,
+		     gate_generation(lines->daemon->gate, slot), (int)id.len, id.at);
+	lines->len += (size_t)n;
+}
+
+static void tell_slots(struct daemon *d, uint64_t version)
+{
+	struct slot_lines *lines = alloc_zeroed(sizeof(*lines));
+
+	if (lines == NULL) {
+		log_line(LOG_LEVEL_ERROR, "event=slots_not_told why=\"out of memory\"");
+		return; /* unknown slots stay closed */
+	}
+	lines->daemon = d;
+	lines->version = version;
+	slots_visit(&d->slots, add_slot, lines);
+	flush_slots(lines);
+	alloc_free(lines);
+}
+
+void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
+{
+	struct daemon *d = p->daemon;
+	const struct channel_peer *who = channel_peer(p->channel);
+	struct ctl_msg welcome = {
+		.type = CTL_WELCOME,
+		.field = { { .number = CTL_MSG_VERSION },
+			   { .number = d->shared.count },
+			   { .number = gate_slot_count(d->gate) },
+			   { .number = d->adopted_version } },
+	};
+
+	if (who->uid != 0 && who->uid != geteuid()) {
+		log_line(LOG_LEVEL_ERROR, "event=sidecar_refused uid=%u why=\"neither root nor the daemon's user\"", who->uid);
+		channel_restrict(p->channel, 0);
+		return;
+	}
+	if (msg->field[0].number != CTL_MSG_VERSION) {
+		log_line(LOG_LEVEL_ERROR, "event=sidecar_refused version=%llu why=\"another protocol version\"",
+			 (unsigned long long)msg->field[0].number);
+		channel_restrict(p->channel, 0);
+		return;
+	}
+	if (d->sidecar != NULL) {
+		log_line(LOG_LEVEL_WARN, "event=sidecar_replaced pid=%d", (int)channel_peer(d->sidecar->channel)->pid);
+		channel_restrict(d->sidecar->channel, 0);
+		d->sidecar->is_sidecar = false;
+	}
+	p->is_sidecar = true;
+	d->sidecar = p;
+	channel_restrict(p->channel, CTL_FROM_SIDECAR);
+	metrics_set(d->metrics, METRIC_CONTROL_CONNECTED, 1);
+	log_line(LOG_LEVEL_INFO, "event=sidecar_connected pid=%d", (int)who->pid);
+	tell(d, &welcome, gate_fd(d->gate));
+	tell_slots(d, 0);
+}
+
+void sidecar_link_lost(struct peer *p)
+{
+	struct daemon *d = p->daemon;
+
+	d->sidecar = NULL;
+	metrics_set(d->metrics, METRIC_CONTROL_CONNECTED, 0);
+	commands_sidecar_lost(d);
+	log_line(LOG_LEVEL_WARN, "event=sidecar_lost state=\"deadlines run on\"");
+}
+
+static void nack(struct daemon *d, uint64_t version, const char *why)
+{
+	struct ctl_msg msg = { .type = CTL_NACK, .field = { { .number = version }, { .bytes = text_of(why) } } };
+
+	log_line(LOG_LEVEL_ERROR, "event=snapshot_refused version=%llu why=\"%s\"", (unsigned long long)version, why);
+	tell(d, &msg, -1);
+}
+
+static void on_segment(struct daemon *d, const struct ctl_msg *msg, int fd)
+{
+	struct segment *segment = NULL;
+	const char *fault = "out of memory";
+	struct text id = msg->field[0].bytes;
+	enum err e = segment_open(fd, &segment, &fault);
+
+	close(fd);
+	if (e != ERR_OK) {
+		log_line(LOG_LEVEL_ERROR, "event=segment_refused why=\"%s\"", fault == NULL ? err_text(e) : fault);
+		return; /* the root that names it will be refused */
+	}
+	if (id.len != LAYOUT_ID_LEN || memcmp(id.at, segment_id(segment), LAYOUT_ID_LEN) != 0) {
+		log_line(LOG_LEVEL_ERROR, "event=segment_refused why=\"its id is not its digest\"");
+		segment_unref(segment);
+		return;
+	}
+	if (segment_store_put(&d->segments, segment) != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "event=segment_not_kept why=\"out of memory\"");
+}
+
+static uint32_t slot_of(void *daemon, struct text id)
+{
+	return slots_take(&((struct daemon *)daemon)->slots, id);
+}
+
+static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
+{
+	uint64_t version = msg->field[0].number;
+	struct segment *root = NULL;
+	struct snapshot *snapshot = NULL;
+	struct lease_table *table = NULL, *before = d->table;
+	const char *fault = NULL;
+	enum err e = segment_open(fd, &root, &fault);
+
+	close(fd);
+	if (e == ERR_OK && (segment_kind(root) != LAYOUT_ROOT || segment_root(root)->version != version)) {
+		e = ERR_INVALID;
+		fault = "it is no root of this version";
+	}
+	if (e == ERR_OK)
+		e = snapshot_create(root, segment_store_find, &d->segments, &snapshot, &fault);
+	if (e == ERR_OK && snapshot_lease_count(snapshot) > gate_slot_count(d->gate)) {
+		e = ERR_LIMIT;
+		fault = "more leases than leases_max";
+	}
+	if (e == ERR_OK)
+		e = lease_table_create(snapshot, slot_of, d, &table);
+	if (e == ERR_OK) {
+		d->table = table;
+		e = daemon_publish(d, version);
+		if (e == ERR_OK)
+			lease_table_unref(before);
+		else {
+			d->table = before;
+			lease_table_unref(table);
+		}
+	}
+	if (e != ERR_OK)
+		nack(d, version, fault == NULL ? err_text(e) : fault);
+	segment_unref(root);
+	snapshot_unref(snapshot);
+}
+
+void sidecar_link_adopted(struct daemon *d, uint64_t version)
+{
+	struct ctl_msg msg = { .type = CTL_ACK, .field = { { .number = version } } };
+
+	tell_slots(d, version);
+	tell(d, &msg, -1);
+}
+
+/* One revocation on its way through all workers. */
+struct revocation {
+	struct daemon *daemon;
+	uint32_t slot, generation;
+	unsigned remaining;
+	uint64_t closed, since_ns;
+};
+
+static void on_revoked(void *arg, struct worker *w, uint64_t closed)
+{
+	struct revocation *r = arg;
+	struct daemon *d = r->daemon;
+	struct ctl_msg msg = {
+		.type = CTL_REVOKED,
+		.field = { { .number = r->slot }, { .number = r->generation } },
+	};
+
+	r->closed += closed;
+	if (--r->remaining > 0)
+		return;
+	msg.field[2].number = r->closed;
+	metrics_observe_us(d->metrics, HISTOGRAM_REVOCATION, (clock_mono_ns() - r->since_ns) / 1000);
+	tell(d, &msg, -1);
+	alloc_free(r);
+}
+
+static void on_revoke(struct daemon *d, const struct ctl_msg *msg)
+{
+	uint64_t slot = msg->field[0].number;
+	enum reason why;
+	struct revocation *r;
+	struct worker_reply reply = { .loop = d->loop, .on_done = on_revoked };
+
+	if (slot >= gate_slot_count(d->gate) || !reason_parse(msg->field[2].bytes, &why) || why == REASON_ALLOWED) {
+		log_line(LOG_LEVEL_ERROR, "event=revoke_refused why=\"no such slot or reason\"");
+		return;
+	}
+	r = alloc_zeroed(sizeof(*r));
+	if (r == NULL) {
+		/* The generation still closes the door to everything new; live sessions fall to the sidecar's deadline. */
+		(void)gate_next_generation(d->gate, (uint32_t)slot);
+		log_line(LOG_LEVEL_ERROR, "event=revoke_incomplete why=\"out of memory\"");
+		return;
+	}
+	*r = (struct revocation){ .daemon = d, .slot = (uint32_t)slot, .since_ns = clock_mono_ns(), .remaining = 1 };
+	reply.arg = r;
+	/* Another generation means that the lease it is about is gone already, and its sessions with it. */
+	r->generation = gate_generation(d->gate, (uint32_t)slot);
+	if (r->generation == msg->field[1].number) {
+		r->generation = gate_next_generation(d->gate, (uint32_t)slot);
+		for (unsigned i = 0; i < d->shared.count; i++) {
+			r->remaining++;
+			if (worker_revoke(d->shared.worker[i], (uint32_t)slot, why, &reply) != ERR_OK) {
+				r->remaining--;
+				log_line(LOG_LEVEL_ERROR, "event=revoke_incomplete worker=%u why=\"out of memory\"", i);
+			}
+		}
+	}
+	on_revoked(r, NULL, 0);
+}
+
+/* What becomes of a listening socket that was handed to a worker. */
+static void on_listening(void *arg, struct worker *w, uint64_t ok)
+{
+	if (!ok)
+		log_line(LOG_LEVEL_ERROR, "event=listener_refused worker=%u", w->index);
+}
+
+static void on_listener(struct daemon *d, const struct ctl_msg *msg, int fd)
+{
+	char name[RECORD_WORD_MAX + 1];
+	uint64_t index = msg->field[2].number;
+	struct text text = msg->field[0].bytes;
+	struct worker_reply reply = { .loop = d->loop, .on_done = on_listening };
+
+	if (text.len == 0 || text.len > RECORD_WORD_MAX) {
+		log_line(LOG_LEVEL_ERROR, "event=listener_refused why=\"its name has no or over 64 characters\"");
+		close(fd);
+		return;
+	}
+	memcpy(name, text.at, text.len);
+	name[text.len] = '\0';
+	if (index >= d->shared.count) /* any worker: by name, so that many unix listeners spread */
+		index = hash_bytes(&d->shared.home_key, name, text.len) % d->shared.count;
+	if (worker_listen(d->shared.worker[index], name, fd, &reply) != ERR_OK)
+		close(fd);
+}
+
+static void on_listener_gone(struct daemon *d, const struct ctl_msg *msg)
+{
+	char name[RECORD_WORD_MAX + 1] = { 0 };
+	struct text text = msg->field[0].bytes;
+
+	memcpy(name, text.at, text.len < sizeof(name) ? text.len : sizeof(name) - 1);
+	for (unsigned i = 0; i < d->shared.count; i++) {
+		if (worker_unlisten(d->shared.worker[i], name, NULL) != ERR_OK)
+			log_line(LOG_LEVEL_ERROR, "event=listener_kept name=%s why=\"out of memory\"", name);
+	}
+}
+
+static void on_geo(struct daemon *d, const struct ctl_msg *msg, int fd)
+{
+	int *held = text_is(msg->field[0].bytes, "country") ? &d->country_fd : &d->asn_fd;
+	int before = *held;
+	enum err e;
+
+	*held = fd;
+	e = daemon_load_geo(d);
+	if (e == ERR_OK) {
+		if (before >= 0)
+			close(before);
+		return;
+	}
+	log_line(LOG_LEVEL_ERROR, "event=geo_refused why=\"%s\"", err_text(e));
+	*held = before;
+	close(fd);
+}
+
+static void on_admin(struct daemon *d, int fd)
+{
+	struct admin *fresh = NULL;
+
+	if (admin_create(d, fd, &fresh) != ERR_OK) {
+		close(fd);
+		return;
+	}
+	admin_destroy(d->admin);
+	d->admin = fresh;
+}
+
+static void on_status(struct daemon *d, const struct ctl_msg *msg)
+{
+	struct text state = msg->field[1].bytes;
+	size_t len = state.len < sizeof(d->sidecar_state) ? state.len : sizeof(d->sidecar_state) - 1;
+
+	buf_consume(&d->sidecar_metrics, d->sidecar_metrics.len);
+	if (buf_append(&d->sidecar_metrics, msg->field[0].bytes.at, msg->field[0].bytes.len) != ERR_OK)
+		log_line(LOG_LEVEL_WARN, "event=sidecar_metrics_dropped");
+	memcpy(d->sidecar_state, state.at, len);
+	d->sidecar_state[len] = '\0';
+}
+
+void sidecar_link_message(struct peer *p, const struct ctl_msg *msg, int fd)
+{
+	struct daemon *d = p->daemon;
+
+	switch (msg->type) {
+	case CTL_OPTIONS:
+		reload_take_options(d, msg->field[0].bytes);
+		return;
+	case CTL_LISTENER:
+		on_listener(d, msg, fd);
+		return;
+	case CTL_LISTENER_GONE:
+		on_listener_gone(d, msg);
+		return;
+	case CTL_RECORD_SINK:
+		record_stream_set_sink(d->records, fd);
+		return;
+	case CTL_GEO:
+		on_geo(d, msg, fd);
+		return;
+	case CTL_ADMIN:
+		on_admin(d, fd);
+		return;
+	case CTL_READY:
+		log_line(LOG_LEVEL_INFO, "event=handed_over");
+		return;
+	case CTL_SEGMENT:
+		on_segment(d, msg, fd);
+		return;
+	case CTL_ROOT:
+		on_root(d, msg, fd);
+		return;
+	case CTL_REVOKE:
+		on_revoke(d, msg);
+		return;
+	case CTL_STATUS:
+		on_status(d, msg);
+		return;
+	case CTL_OUTPUT:
+	case CTL_DONE:
+		commands_answered(d, msg);
+		return;
+	default:
+		if (fd >= 0)
+			close(fd);
+		log_line(LOG_LEVEL_WARN, "event=sidecar_message_ignored message=%s", ctl_row(msg->type)->word);
+	}
+}

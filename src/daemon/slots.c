@@ -1,0 +1,122 @@
+/* Which lease has which slot of the control page. Called by daemon and sidecar_link. */
+#include "daemon/slots.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/crypto.h"
+
+struct given {
+	struct htab_node node;
+	uint32_t slot;
+	size_t id_len;
+	char id[RECORD_LEASE_MAX + 1];
+};
+
+static bool given_is(const struct htab_node *node, const void *key)
+{
+	const struct given *g = CONTAINER_OF(node, struct given, node);
+	const struct text *id = key;
+
+	return text_equal((struct text){ .at = g->id, .len = g->id_len }, *id);
+}
+
+enum err slots_init(struct slots *s, struct gate *gate)
+{
+	uint32_t count = gate_slot_count(gate);
+
+	*s = (struct slots){ .gate = gate };
+	htab_init(&s->by_id);
+	s->free_slots = alloc_array(count, sizeof(*s->free_slots));
+	if (s->free_slots == NULL)
+		return ERR_NO_MEMORY;
+	for (uint32_t i = count; i > 0; i--)
+		s->free_slots[s->free_count++] = i - 1; /* lowest first */
+	return crypto_random(&s->key, sizeof(s->key));
+}
+
+void slots_finish(struct slots *s)
+{
+	struct htab_node *n;
+
+	while ((n = htab_next(&s->by_id, NULL)) != NULL) {
+		htab_remove(&s->by_id, n);
+		alloc_free(CONTAINER_OF(n, struct given, node));
+	}
+	htab_finish(&s->by_id);
+	alloc_free(s->free_slots);
+	s->free_slots = NULL;
+}
+
+uint32_t slots_find(const struct slots *s, struct text id)
+{
+	struct htab_node *n = htab_find(&s->by_id, hash_bytes(&s->key, id.at, id.len), given_is, &id);
+
+	return n == NULL ? SLOTS_NONE : CONTAINER_OF(n, struct given, node)->slot;
+}
+
+/* A free slot that the page does not call open. */
+static uint32_t pick(struct slots *s)
+{
+	for (uint32_t i = s->free_count; i > 0; i--) {
+		uint32_t slot = s->free_slots[i - 1];
+
+		if (gate_slot_state(s->gate, slot) == GATE_SLOT_OPEN)
+			continue;
+		s->free_slots[i - 1] = s->free_slots[--s->free_count];
+		return slot;
+	}
+	return SLOTS_NONE;
+}
+
+uint32_t slots_take(struct slots *s, struct text id)
+{
+	uint32_t slot = slots_find(s, id);
+	struct given *g;
+
+	if (slot != SLOTS_NONE || id.len > RECORD_LEASE_MAX)
+		return slot;
+	g = alloc_zeroed(sizeof(*g));
+	if (g == NULL)
+		return SLOTS_NONE;
+	g->slot = pick(s);
+	g->id_len = id.len;
+	memcpy(g->id, id.at, id.len);
+	if (g->slot != SLOTS_NONE && htab_insert(&s->by_id, &g->node, hash_bytes(&s->key, id.at, id.len)) == ERR_OK)
+		return g->slot;
+	if (g->slot != SLOTS_NONE)
+		s->free_slots[s->free_count++] = g->slot;
+	alloc_free(g);
+	return SLOTS_NONE;
+}
+
+size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg)
+{
+	struct htab_node *n, *next;
+	size_t count = 0;
+
+	for (n = htab_next(&s->by_id, NULL); n != NULL; n = next) {
+		struct given *g = CONTAINER_OF(n, struct given, node);
+
+		next = htab_next(&s->by_id, n);
+		if (!is_gone(arg, (struct text){ .at = g->id, .len = g->id_len }))
+			continue;
+		(void)gate_next_generation(s->gate, g->slot);
+		htab_remove(&s->by_id, n);
+		s->free_slots[s->free_count++] = g->slot;
+		alloc_free(g);
+		count++;
+	}
+	return count;
+}
+
+void slots_visit(const struct slots *s, slots_visit_fn *visit, void *arg)
+{
+	struct htab_node *n;
+
+	for (n = htab_next(&s->by_id, NULL); n != NULL; n = htab_next(&s->by_id, n)) {
+		struct given *g = CONTAINER_OF(n, struct given, node);
+
+		visit(arg, (struct text){ .at = g->id, .len = g->id_len }, g->slot);
+	}
+}

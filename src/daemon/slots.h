@@ -1,0 +1,42 @@
+/*
+ * Slots of the control page, given to lease ids and taken back when a lease is gone. A slot is given out only while the page says it is
+ * not open, so that a late word of the sidecar about the last lease never opens the next one. Main thread only.
+ */
+#ifndef EGRESS_DAEMON_SLOTS_H
+#define EGRESS_DAEMON_SLOTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/htab.h"
+#include "base/text.h"
+#include "decision/record.h"
+#include "lease/gate.h"
+
+#define SLOTS_NONE UINT32_MAX
+
+struct slots {
+	struct gate *gate;   /* borrowed */
+	struct htab by_id;
+	struct hash_key key;
+	uint32_t *free_slots; /* owned: a stack */
+	uint32_t free_count;
+};
+
+enum err slots_init(struct slots *s, struct gate *gate) ATTR_MUST_CHECK;
+void slots_finish(struct slots *s);
+/* The slot of this id, given now if it has none; SLOTS_NONE when none is left or memory is out. */
+uint32_t slots_take(struct slots *s, struct text id);
+/* The slot of this id; SLOTS_NONE if it has none. */
+uint32_t slots_find(const struct slots *s, struct text id);
+/* Take back the slot of every id that `is_gone`; voids its generation first. Returns how many. */
+typedef bool slots_gone_fn(void *arg, struct text id);
+size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg);
+/* Walk all that are given. */
+typedef void slots_visit_fn(void *arg, struct text id, uint32_t slot);
+void slots_visit(const struct slots *s, slots_visit_fn *visit, void *arg);
+
+#endif

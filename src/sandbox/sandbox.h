@@ -1,0 +1,35 @@
+/*
+ * Shut the door behind a started program: drop privilege, restrict files, filter system calls, in that order, before the first
+ * thread. What each role may still do stands in roles.def. What the kernel lacks is said in the log, never in silence.
+ */
+#ifndef EGRESS_SANDBOX_SANDBOX_H
+#define EGRESS_SANDBOX_SANDBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+
+enum sandbox_role { SANDBOX_ROLE_DAEMON, SANDBOX_ROLE_SIDECAR };
+
+#define SANDBOX_PATHS_MAX 16
+
+struct sandbox_options {
+	enum sandbox_role role;
+	const char *user;         /* to become; NULL or "": the role's own when root, else stay who we are */
+	const char *read_paths[SANDBOX_PATHS_MAX];  /* beyond the role's; NULL ends the list */
+	const char *write_paths[SANDBOX_PATHS_MAX];
+};
+
+/* Which mechanisms are in force now. */
+struct sandbox_report {
+	bool unprivileged;   /* not root, and cannot become it again */
+	int landlock_abi;    /* 0: this kernel has none */
+	bool seccomp;
+};
+
+/* Enter. Any failure but a missing kernel feature is an error, and the caller must not go on. Clears the environment. */
+enum err sandbox_enter(const struct sandbox_options *options, struct sandbox_report *out_report) ATTR_MUST_CHECK;
+
+#endif
