@@ -8,6 +8,7 @@ LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/under_sanitizers
 AM_TESTS_ENVIRONMENT = EGRESS_SRCDIR='$(abs_top_srcdir)'; export EGRESS_SRCDIR; \
 	EGRESS_BUILDDIR='$(abs_top_builddir)'; export EGRESS_BUILDDIR; \
 	PYTHON='$(PYTHON)'; export PYTHON; PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
+	CC='$(CC)'; export CC; \
 	EGRESS_FUZZING='$(FUZZ_LDFLAGS)'; export EGRESS_FUZZING;
 EXTRA_DIST += tests/under_sanitizers
 CLEANFILES += tests/counts/*
@@ -20,5 +21,6 @@ check-local:
 	@exit 1
 endif
 
+include tests/lint/local.mk
 include tests/planted/local.mk
 include tests/unit/local.mk
