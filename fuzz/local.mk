@@ -2,19 +2,18 @@
 #
 # To add the target `thing` of src/folder:
 #   1. fuzz/fuzz_thing.c with LLVMFuzzerTestOneInput and invariants that trap (a crash alone finds too little);
-#   2. seeds, at least one, in fuzz/corpus/thing/, and if it helps a dictionary fuzz/thing.dict;
+#   2. seeds, at least one, in fuzz/corpus/thing/, and if it helps a dictionary fuzz/dict/thing.dict;
 #   3. three lines in fuzz/folder.mk:
 #        FUZZ_TARGETS += fuzz_thing
 #        fuzz_thing_SOURCES = fuzz/fuzz_thing.c
 #        fuzz_thing_LDADD = libfolder.a libbase.a $(CRYPTO_LIBS) $(FUZZ_LIBS)
 #
-# To fuzz: configure CC=clang --enable-fuzz --enable-sanitizers, then make fuzz_thing and
-#   ./fuzz_thing -max_total_time=60 -dict=$(srcdir)/fuzz/thing.dict new_folder $(srcdir)/fuzz/corpus/thing
-# With or without the fuzzer, make check runs every seed once and fails where a target has none.
+# To fuzz: fuzz/run thing (README.md). With or without the fuzzer, make check runs every seed once and fails where a
+# target has none.
 FUZZ_TARGETS =
 check_PROGRAMS += $(FUZZ_TARGETS)
 TESTS += $(FUZZ_TARGETS)
-EXTRA_DIST += fuzz/corpus
+EXTRA_DIST += fuzz/README.md fuzz/corpus fuzz/dict fuzz/run
 
 if FUZZING
 FUZZ_LIBS = $(FUZZ_LDFLAGS)
