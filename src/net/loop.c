@@ -22,7 +22,7 @@
 
 _Static_assert(sizeof(struct event) <= sizeof(((struct loop_watch *)0)->opaque), "watch too small");
 _Static_assert(sizeof(struct event) <= sizeof(((struct loop_timer *)0)->opaque), "timer too small");
-_Static_assert(_Alignof(struct event) <= 16, "opaque is aligned too loosely");
+_Static_assert(_Alignof(struct event) <= 8, "opaque is aligned too loosely");
 
 struct loop {
 	struct event_base *base;  /* owned */

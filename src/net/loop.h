@@ -30,7 +30,7 @@ struct loop_watch {
 	void *arg;         /* borrowed */
 	int fd;            /* borrowed */
 	bool started;
-	_Alignas(16) unsigned char opaque[128]; /* the backend's event */
+	_Alignas(8) unsigned char opaque[128]; /* the backend's event */
 };
 
 struct loop_timer {
@@ -38,7 +38,7 @@ struct loop_timer {
 	loop_fn *on_time;
 	void *arg;         /* borrowed */
 	bool started;
-	_Alignas(16) unsigned char opaque[128];
+	_Alignas(8) unsigned char opaque[128];
 };
 
 /* Work for the end of the current turn, embedded in its owner. */
