@@ -9,6 +9,8 @@ libnet_a_SOURCES = \
 	src/net/loop.c src/net/loop.h \
 	src/net/name_servers.c src/net/name_servers.h \
 	src/net/pins.c src/net/pins.h \
+	src/net/pump.c src/net/pump.h \
+	src/net/pump_copy.c src/net/pump_internal.h src/net/pump_splice.c \
 	src/net/race.c src/net/race.h \
 	src/net/resolver.c src/net/resolver.h \
 	src/net/sockopt.c src/net/sockopt.h
