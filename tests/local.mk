@@ -24,3 +24,4 @@ endif
 include tests/lint/local.mk
 include tests/planted/local.mk
 include tests/unit/local.mk
+include tests/system/local.mk
