@@ -12,6 +12,7 @@ libnet_a_SOURCES = \
 	src/net/pump.c src/net/pump.h \
 	src/net/pump_copy.c src/net/pump_internal.h src/net/pump_splice.c \
 	src/net/race.c src/net/race.h \
+	src/net/relay.c src/net/relay.h \
 	src/net/resolver.c src/net/resolver.h \
 	src/net/sockopt.c src/net/sockopt.h
 EXTRA_DIST += src/net/README.md

@@ -26,20 +26,20 @@ enum relay_filter_action {
 	RELAY_REPLACE, /* the first `len` bytes are dropped and `instead` passes in their place */
 	RELAY_OPAQUE,  /* everything held and to come passes; the filter is removed */
 	RELAY_STALL,   /* pass nothing and read no more of this way until relay_resume */
-	RELAY_END,     /* refuse: nothing held passes; the owner was told and will end the relay */
+	RELAY_END,     /* refuse: nothing held passes and neither way reads on; relay_inject still works */
 };
 
 struct relay_filter_answer {
 	enum relay_filter_action action;
-	size_t len;             /* PASS, REPLACE: bytes of the input; at least 1 for PASS */
+	size_t len;             /* PASS, REPLACE: bytes of the input, at least 1; anything else ends like END */
 	const uint8_t *instead; /* REPLACE: borrowed until the filter is called again */
 	size_t instead_len;
 };
 
 /*
  * See the `len` unjudged bytes of one way (all that are held, from the oldest); `end` says that the sender has finished and no
- * more will come. Holding past `hold_max` is the filter's own to refuse: the relay ends with RELAY_END_HOLD_LIMIT then. May not
- * destroy the relay; may call relay_stop_later.
+ * more will come: it is called once more then, also with no bytes, and holding any is like END. Holding past `hold_max` is the
+ * filter's own to refuse: the relay ends with RELAY_END_HOLD_LIMIT then. May inject and resume, but not destroy the relay.
  */
 typedef struct relay_filter_answer relay_filter_fn(void *arg, enum relay_way way, const uint8_t *bytes,
 						   size_t len, bool end);
@@ -49,12 +49,16 @@ enum relay_end {
 	RELAY_END_GUEST_RESET,  /* the guest reset; the origin is reset too when closed */
 	RELAY_END_ORIGIN_RESET, /* likewise, the other way round */
 	RELAY_END_ERROR,      /* another socket error; both closed with reset */
-	RELAY_END_FILTER,     /* a filter said END */
+	RELAY_END_FILTER,     /* a filter said END, or what makes no sense */
 	RELAY_END_HOLD_LIMIT, /* a filter held more than it may */
 	RELAY_END_MEMORY,     /* no memory for held or unsent bytes */
 };
 
-/* The relay has ended by itself: nothing moves any more, descriptors still open. Comes once, from the end of a turn. */
+/*
+ * The relay has ended by itself: nothing is read any more, descriptors still open. Comes once, from the end of a turn. After
+ * FILTER and HOLD_LIMIT what had passed is still being sent and relay_inject works, until relay_destroy; after RESET, ERROR and
+ * MEMORY nothing is, and closing the descriptors resets both sides.
+ */
 typedef void relay_end_fn(void *arg, enum relay_end why);
 
 struct relay_way_options {
@@ -69,7 +73,7 @@ struct relay_way_options {
  */
 struct relay_rate {
 	uint64_t bytes_per_s; /* 0: no limit */
-	uint64_t tokens;      /* bytes in hand */
+	uint64_t milli_bytes; /* thousandths of a byte in hand */
 	uint64_t at_ms;       /* loop time when that was true */
 };
 
@@ -99,13 +103,19 @@ enum err relay_start(struct loop *loop, struct pump_worker *worker, struct metri
 	ATTR_MUST_CHECK;
 /* Stop and free; on_end does not come after it. Accepts NULL. */
 void relay_destroy(struct relay *r);
-/* Look at a stalled way again: its filter is called with what is held, and reading goes on. */
+/* Look at a stalled way again, at the end of the turn: its filter is called with what is held, and reading goes on. */
 void relay_resume(struct relay *r, enum relay_way way);
-/* Put `bytes` in front of what passes on `way`, unfiltered (an alert, a 403); all or LIMIT. */
+/*
+ * Put `bytes` in front of what passes on `way` next, unfiltered (an alert, a 403): DOWN goes to the guest. All, or LIMIT when too
+ * much is unsent there, or CLOSED when that way has ended.
+ */
 enum err relay_inject(struct relay *r, enum relay_way way, const uint8_t *bytes, size_t len) ATTR_MUST_CHECK;
 /* Is everything that passed on `way` accepted by the other side's socket? */
 bool relay_is_flushed(const struct relay *r, enum relay_way way);
-/* Call back (from the end of a turn) once `way` is flushed; once. */
+/*
+ * Call back (from the end of a turn) once nothing that passed on `way` is unsent, be it because it was sent or because it cannot
+ * be any more; once. One wait at a time: a second call replaces the first.
+ */
 void relay_when_flushed(struct relay *r, enum relay_way way, loop_fn *on_flushed, void *arg);
 void relay_count(const struct relay *r, struct relay_counts *out_counts);
 

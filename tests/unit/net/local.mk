@@ -16,6 +16,7 @@ unit_net_SOURCES = \
 	tests/unit/net/test_pins.c \
 	tests/unit/net/test_pump.c \
 	tests/unit/net/test_race.c \
+	tests/unit/net/test_relay.c \
 	tests/unit/net/test_resolver.c \
 	tests/unit/net/test_sockopt.c
 unit_net_LDADD = libnet.a libmetrics.a libwire.a libfacts.a libdecision.a libbase.a \
