@@ -25,3 +25,4 @@ include tests/lint/local.mk
 include tests/planted/local.mk
 include tests/unit/local.mk
 include tests/system/local.mk
+include tests/scenario/local.mk
