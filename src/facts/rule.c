@@ -21,10 +21,11 @@ static void print_host(struct sink *s, const struct rule *r)
 		sink_text(s, r->name.text);
 		break;
 	case RULE_HOST_PREFIX:
-		addr_print(&r->prefix.addr, text);
-		sink_format(s, v6 ? "[%s]" : "%s", text);
+		sink_text(s, v6 ? "[" : "");
+		sink_text(s, addr_print(&r->prefix.addr, text));
 		if (r->prefix.len < addr_len(&r->prefix.addr) * 8)
 			sink_format(s, "/%u", (unsigned)r->prefix.len);
+		sink_text(s, v6 ? "]" : "");
 		break;
 	}
 }

@@ -39,7 +39,7 @@ struct rule {
 	struct rule_ports ports[RULE_PORTS_MAX]; /* ascending, disjoint */
 };
 
-/* Print as the grammar has it, default port left out: "https://api.example.org", "tcp://[2001:db8::]/32:443-444". Returns out_text. */
+/* Print as the grammar has it, default port left out: "https://api.example.org", "tcp://[2001:db8::/32]:443-444". Returns out_text. */
 const char *rule_print(const struct rule *r, char out_text[RULE_TEXT_MAX]);
 
 #endif

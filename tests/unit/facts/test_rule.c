@@ -76,7 +76,7 @@ Test(rule, is_printed_as_the_grammar_has_it)
 		    .prefix = prefix_in("2001:db8::/32"),
 		    .port_count = 1,
 		    .ports = { { 443, 444 } } },
-		  "tcp://[2001:db8::]/32:443-444" },
+		  "tcp://[2001:db8::/32]:443-444" },
 		{ { .scheme_known = true,
 		    .scheme = SCHEME_TCP,
 		    .host = RULE_HOST_PREFIX,
