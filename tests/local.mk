@@ -26,3 +26,4 @@ include tests/planted/local.mk
 include tests/unit/local.mk
 include tests/system/local.mk
 include tests/scenario/local.mk
+include tests/tsan/local.mk
