@@ -10,7 +10,10 @@
 
 #include "base/addr.h"
 
-/* symbol, word, may a ceiling exception re-open it? */
+/*
+ * symbol, word, may a ceiling exception re-open it? Embedded forms may not: what they carry would get past its own class. The
+ * switch for NAT64 is a declared prefix.
+ */
 #define ADDR_CLASSES(X)                                       \
 	X(PUBLIC, "public", false)                            \
 	X(INVALID, "invalid", false)                          \
@@ -62,7 +65,11 @@ struct addr_finding {
 	const char *reference;   /* static text: its RFC or vendor */
 };
 
-/* Classify. Total: any octets give a finding; an unknown family is INVALID. */
+/*
+ * Classify. Total: any octets give a finding; an unknown family is INVALID, and so is an address behind a declared NAT64 prefix
+ * that breaks RFC 6052. An embedded address that is OWN, METADATA, LOOPBACK or UNSPECIFIED gives its class to what embeds it.
+ * Loopback and unspecified keep their class even when they are own addresses. A NULL site declares nothing.
+ */
 void addr_classify(const struct addr *a, const struct addr_site *site, struct addr_finding *out_finding);
 
 /* One row of the generated table, for documentation and exhaustive tests. */

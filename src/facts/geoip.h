@@ -17,7 +17,10 @@ struct geoip_place {
 	uint32_t asn;
 };
 
-/* Open databases from readable descriptors (sealed memfds); -1 where there is none. Borrows the descriptors for the call. */
+/*
+ * Open databases from memory files sealed against shrinking and writing (DENIED otherwise); -1 where there is none. Borrows the
+ * descriptors for the call; needs /proc and openat.
+ */
 enum err geoip_open(int country_fd, int asn_fd, struct geoip **out_geoip) ATTR_MUST_CHECK;
 struct geoip *geoip_ref(struct geoip *g);
 void geoip_unref(struct geoip *g);
