@@ -27,3 +27,4 @@ include tests/unit/local.mk
 include tests/system/local.mk
 include tests/scenario/local.mk
 include tests/tsan/local.mk
+include tests/exhaustive/local.mk
