@@ -106,8 +106,11 @@ static void place_add(struct place_check *sum, struct place_check one)
 static void offer_add(struct offer *o, const struct walk *w, const struct layout_rule *r,
 		      unsigned schemes, struct place_check place)
 {
-	enum rule_pin pin = r->pin == RULE_PIN_DEFAULT ? RULE_PIN_TTL : (enum rule_pin)r->pin;
+	enum rule_pin pin = (enum rule_pin)r->pin;
 
+	/* A ceiling rule that says nothing of pins asks for nothing. */
+	if (pin == RULE_PIN_DEFAULT && w->source != VERDICT_BY_CEILING)
+		pin = RULE_PIN_TTL;
 	if (o->rule == NULL) {
 		o->rule = r;
 		o->segment = w->segment;
