@@ -39,6 +39,7 @@ struct channel {
 	struct channel_peer peer;
 	channel_message_fn *on_message;
 	channel_closed_fn *on_closed;
+	channel_drained_fn *on_drained; /* NULL: nobody asked */
 	void *arg; /* borrowed */
 	struct loop_watch readable;
 	struct loop_watch *writable; /* lent while packets wait for room */
@@ -377,7 +378,9 @@ static void on_writable(void *arg, int fd, unsigned what)
 	loop_return_write(c->writable);
 	c->writable = NULL;
 	/* There is room, and yet it will not go (too many descriptors in flight): watching for room would spin. */
-	if (node != NULL && loop_timer_start(&c->retry, RETRY_MS) != ERR_OK)
+	if (node == NULL && c->on_drained != NULL)
+		c->on_drained(c->arg, c);
+	else if (node != NULL && loop_timer_start(&c->retry, RETRY_MS) != ERR_OK)
 		channel_break(c, ERR_SYSTEM);
 }
 
@@ -467,6 +470,11 @@ void channel_restrict(struct channel *c, unsigned from)
 const struct channel_peer *channel_peer(const struct channel *c)
 {
 	return &c->peer;
+}
+
+void channel_tell_drained(struct channel *c, channel_drained_fn *on_drained)
+{
+	c->on_drained = on_drained;
 }
 
 size_t channel_queued(const struct channel *c)

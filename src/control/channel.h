@@ -54,6 +54,10 @@ const struct channel_peer *channel_peer(const struct channel *c);
  * channel broke (on_closed follows from the loop), INVALID for what the codec refuses.
  */
 enum err channel_send(struct channel *c, const struct ctl_msg *msg, int fd) ATTR_MUST_CHECK;
+/* The queue ran empty: there is room again. From the loop; may close the channel. */
+typedef void channel_drained_fn(void *arg, struct channel *c);
+/* Say so from now on (with the channel's `arg`), each time after messages had to wait. NULL: do not. */
+void channel_tell_drained(struct channel *c, channel_drained_fn *on_drained);
 /* Bytes waiting to be sent. */
 size_t channel_queued(const struct channel *c);
 

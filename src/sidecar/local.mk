@@ -1,1 +1,16 @@
-# src/sidecar: part of the build; see README.md here
+# src/sidecar: a library for its tests, and the program; see README.md here for what it promises.
+noinst_LIBRARIES += libsidecar.a
+libsidecar_a_SOURCES = \
+	src/sidecar/driver.h src/sidecar/driver_file.c \
+	src/sidecar/freshness.c src/sidecar/freshness.h \
+	src/sidecar/hand_over.c src/sidecar/hand_over.h \
+	src/sidecar/holding.h \
+	src/sidecar/name_servers.c src/sidecar/name_servers.h \
+	src/sidecar/open_socket.c src/sidecar/open_socket.h \
+	src/sidecar/publish.c src/sidecar/publish.h \
+	src/sidecar/resource.c src/sidecar/resource_internal.h \
+	src/sidecar/segment_store.c src/sidecar/segment_store_internal.h \
+	src/sidecar/sidecar.c src/sidecar/sidecar.h src/sidecar/sidecar_commands.c src/sidecar/sidecar_internal.h \
+	src/sidecar/status.c \
+	src/sidecar/sticky.c src/sidecar/sticky.h
+EXTRA_DIST += src/sidecar/README.md

@@ -20,6 +20,7 @@ struct seen {
 	bool had_fd;
 	enum err why;
 	bool close_in_message;
+	unsigned drained;
 };
 
 static void on_message(void *arg, struct channel *c, const struct ctl_msg *msg, int fd)
@@ -48,6 +49,14 @@ static void on_closed(void *arg, struct channel *c, enum err why)
 	seen->closes++;
 	seen->why = why;
 	channel_close(c);
+}
+
+static void on_drained(void *arg, struct channel *c)
+{
+	struct seen *seen = arg;
+
+	cr_assert_eq(channel_queued(c), 0);
+	seen->drained++;
 }
 
 static struct channel *open_on(struct loop *l, int fd, unsigned from, struct seen *seen)
@@ -271,6 +280,7 @@ Test(channel, queues_for_a_slow_reader_up_to_its_limit_and_keeps_the_order)
 			break;
 		cr_assert_lt(i, 100000);
 	}
+	channel_tell_drained(c, on_drained);
 	for (uint64_t i = 1; i < sent; i++) {
 		struct ctl_msg got;
 		ssize_t n = recv(fds[1], packet, sizeof(packet), 0);
@@ -280,6 +290,7 @@ Test(channel, queues_for_a_slow_reader_up_to_its_limit_and_keeps_the_order)
 		cr_assert_eq(got.field[0].number, i);
 		loop_turn(l, 0);
 	}
+	cr_assert_eq(seen.drained, 1);
 	cr_assert_eq(seen.closes, 0);
 	channel_close(c);
 	close(fds[1]);

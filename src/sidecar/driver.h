@@ -1,0 +1,76 @@
+/*
+ * Where policy comes from, seen by the rest of the sidecar: a driver says what is held now, completely, and beats while it can vouch
+ * that this is still so. Each source is one file: driver_file.c.
+ */
+#ifndef EGRESS_SIDECAR_DRIVER_H
+#define EGRESS_SIDECAR_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "config/fault.h"
+#include "net/loop.h"
+#include "sidecar/holding.h"
+#include "sidecar/sticky.h"
+
+/* From the loop, or from driver_start. */
+struct driver_events {
+	/* What is held changed. Anything but OK: it could not be taken, and is offered again with the next beat. */
+	enum err (*on_holding)(void *arg, const struct holding *holding);
+	/* What was offered last was still right at `beat_ns` (clock_mono_ns), which lies before the confirmation began. */
+	void (*on_beat)(void *arg, uint64_t beat_ns);
+};
+
+struct driver;
+
+struct driver_ops {
+	enum err (*start)(struct driver *d, const struct driver_events *events, void *arg);
+	void (*close)(struct driver *d);
+	bool (*print)(struct driver *d, const char *lease, uint8_t out_print[STICKY_PRINT_LEN]);
+	void (*visit_faults)(struct driver *d, void (*visit)(void *arg, const struct fault *fault), void *arg);
+};
+
+/* Embedded as the first member of each driver. */
+struct driver {
+	const struct driver_ops *ops;
+};
+
+/* Begin: the first holding and beat may come before this returns. */
+static inline enum err driver_start(struct driver *d, const struct driver_events *events, void *arg)
+{
+	return d->ops->start(d, events, arg);
+}
+/* Accepts NULL. No event comes after it. */
+static inline void driver_close(struct driver *d)
+{
+	if (d != NULL)
+		d->ops->close(d);
+}
+/* A digest of what a lease was read from; false when it cannot be told now. */
+static inline bool driver_print(struct driver *d, const char *lease, uint8_t out_print[STICKY_PRINT_LEN])
+{
+	return d->ops->print(d, lease, out_print);
+}
+/* Everything that is wrong with what is held. */
+static inline void driver_visit_faults(struct driver *d, void (*visit)(void *arg, const struct fault *fault), void *arg)
+{
+	d->ops->visit_faults(d, visit, arg);
+}
+
+struct driver_file_options {
+	const char *root;     /* borrowed for the call */
+	const char *ceiling;  /* borrowed for the call; NULL: ceiling.policy in the root */
+	bool report_allowed;
+};
+
+/*
+ * A policy root on this machine, trusted for its owner and permissions. INVALID or DENIED with `faults` when the root or its ceiling is
+ * not sound; SYSTEM without inotify.
+ */
+enum err driver_file_open(struct loop *loop, const struct driver_file_options *options, struct fault_list *faults,
+			  struct driver **out_driver) ATTR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,485 @@
+/*
+ * The file source: a policy root watched by inotify and stat'ed as a whole each second. Promises that a beat is issued only
+ * after every file was looked at again, that a file in the middle of being written or renamed is not acted upon, and that
+ * absence or a fault counts once it held 30 ms. Called through driver.h.
+ */
+#include "sidecar/driver.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "compiler/root.h"
+#include "compiler/source.h"
+
+#define BEAT_MS 1000
+#define HOLD_MS 30         /* absence or a fault must last so long */
+#define GATHER_MS 3        /* events of one change come in bursts */
+#define WRITING_MAX 64     /* files being written that are known by name; more are not waited for */
+#define WRITING_MS 500     /* a writer who takes longer is not waited for */
+#define FILE_MAX (1u << 20)
+#define NAME_EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
+#define EVENTS (NAME_EVENTS | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
+
+/* Folders that are watched; by path, so that a replaced one is seen. */
+enum { FOLDER_ABOVE, FOLDER_ROOT, FOLDER_LEASES, FOLDER_PRESETS, FOLDER_CEILING, FOLDER_COUNT };
+
+/* A file that somebody has begun to write and not closed yet. */
+struct writing {
+	int watch;
+	uint64_t name; /* digest of the file's name */
+	uint64_t since_ms;
+};
+
+struct driver_file {
+	struct driver driver;
+	struct loop *loop; /* borrowed */
+	const struct driver_events *events; /* borrowed, static */
+	void *arg;                          /* borrowed */
+	char *root_path, *ceiling_path;     /* owned; ceiling NULL: in the root */
+	char *folders[FOLDER_COUNT];        /* owned */
+	int watches[FOLDER_COUNT];          /* -1: that folder is not there */
+	struct root *root;                  /* owned */
+	uint32_t root_flags;
+
+	int notify;                         /* owned */
+	struct loop_watch readable;
+	struct loop_timer beat, soon, hold; /* soon: events gathered; hold: a loss must last */
+	struct writing writing[WRITING_MAX];
+	size_t writing_count;
+
+	struct holding_lease *leases;             /* owned: of the holding being offered */
+	const struct emitted **rulesets;          /* owned array */
+	char **offered_ids;                       /* owned: leases of the last offer that were sound, sorted */
+	size_t offered_count;
+	bool has_offered, is_offer_due;
+	struct log_limit complaint;
+};
+
+static struct driver_file *of(struct driver *d)
+{
+	return CONTAINER_OF(d, struct driver_file, driver);
+}
+
+static char *join(const char *folder, const char *name)
+{
+	size_t folder_len = strlen(folder), name_len = strlen(name);
+	char *path = alloc_zeroed(folder_len + name_len + 2);
+
+	if (path == NULL)
+		return NULL;
+	memcpy(path, folder, folder_len);
+	path[folder_len] = '/';
+	memcpy(path + folder_len + 1, name, name_len);
+	return path;
+}
+
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (slash == NULL)
+		return alloc_copy(".", 1);
+	return slash == path ? alloc_copy("/", 1) : alloc_copy(path, (size_t)(slash - path));
+}
+
+static void free_offered_ids(struct driver_file *d)
+{
+	for (size_t i = 0; i < d->offered_count; i++)
+		alloc_free(d->offered_ids[i]);
+	alloc_free(d->offered_ids);
+	d->offered_ids = NULL;
+	d->offered_count = 0;
+}
+
+static void on_close(struct driver *driver)
+{
+	struct driver_file *d = of(driver);
+
+	loop_watch_stop(&d->readable);
+	loop_timer_cancel(&d->beat);
+	loop_timer_cancel(&d->soon);
+	loop_timer_cancel(&d->hold);
+	if (d->notify >= 0)
+		close(d->notify);
+	for (unsigned i = 0; i < FOLDER_COUNT; i++)
+		alloc_free(d->folders[i]);
+	free_offered_ids(d);
+	alloc_free(d->leases);
+	alloc_free(d->rulesets);
+	root_close(d->root);
+	alloc_free(d->root_path);
+	alloc_free(d->ceiling_path);
+	alloc_free(d);
+}
+
+/* Watch every folder by its path again: the same folder gives the same watch, a replaced one another. */
+static void watch_folders(struct driver_file *d)
+{
+	for (unsigned i = 0; i < FOLDER_COUNT; i++) {
+		uint32_t events = i == FOLDER_ABOVE ? NAME_EVENTS : EVENTS;
+		int watch = d->folders[i] == NULL ?
+				    -1 :
+				    inotify_add_watch(d->notify, d->folders[i], events | IN_ONLYDIR);
+		int before = d->watches[i];
+
+		d->watches[i] = watch;
+		if (before < 0 || before == watch)
+			continue;
+		for (unsigned k = 0; k < FOLDER_COUNT; k++) {
+			if (d->watches[k] == before)
+				before = -1;
+		}
+		if (before >= 0)
+			inotify_rm_watch(d->notify, before);
+	}
+}
+
+/* Fill d->leases and d->rulesets from the root. */
+static enum err gather(struct driver_file *d, struct holding *out_holding)
+{
+	size_t lease_count = root_lease_count(d->root), ruleset_count = root_ruleset_count(d->root);
+	struct holding_lease *leases = NULL;
+	const struct emitted **rulesets = NULL;
+
+	alloc_free(d->leases);
+	alloc_free(d->rulesets);
+	d->leases = leases = alloc_array(lease_count + 1, sizeof(*leases));
+	d->rulesets = rulesets = alloc_array(ruleset_count + 1, sizeof(const struct emitted *));
+	if (leases == NULL || rulesets == NULL)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < lease_count; i++) {
+		const struct root_lease *lease = root_lease_at(d->root, i);
+
+		leases[i] = (struct holding_lease){ lease->id, lease->segment };
+	}
+	for (size_t i = 0; i < ruleset_count; i++)
+		rulesets[i] = root_ruleset_at(d->root, i);
+	*out_holding = (struct holding){ leases,	lease_count,
+					 rulesets,	ruleset_count,
+					 root_ceiling(d->root), d->root_flags };
+	return ERR_OK;
+}
+
+static enum err note_offered(struct driver_file *d)
+{
+	size_t count = root_lease_count(d->root);
+
+	free_offered_ids(d);
+	d->offered_ids = alloc_array(count + 1, sizeof(char *));
+	if (d->offered_ids == NULL)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < count; i++) {
+		const struct root_lease *lease = root_lease_at(d->root, i);
+		char *id;
+
+		if (lease->is_quarantined)
+			continue;
+		id = alloc_copy(lease->id, strlen(lease->id));
+		if (id == NULL)
+			return ERR_NO_MEMORY;
+		d->offered_ids[d->offered_count++] = id;
+	}
+	return ERR_OK;
+}
+
+/* Is a lease gone or faulty that was sound when it was last offered? */
+static bool is_loss(const struct driver_file *d)
+{
+	for (size_t i = 0; i < d->offered_count; i++) {
+		const struct root_lease *lease = root_lease_find(d->root, d->offered_ids[i]);
+
+		if (lease == NULL || lease->is_quarantined)
+			return true;
+	}
+	return false;
+}
+
+static void offer(struct driver_file *d)
+{
+	struct holding holding;
+	enum err e = gather(d, &holding);
+
+	if (e == ERR_OK)
+		e = d->events->on_holding(d->arg, &holding);
+	if (e == ERR_OK)
+		e = note_offered(d);
+	d->has_offered = d->has_offered || e == ERR_OK;
+	d->is_offer_due = e != ERR_OK;
+	if (e != ERR_OK)
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_not_taken error=\"%s\"",
+			    err_text(e));
+}
+
+/* Is some file being written right now? Its half is not looked at, for a while. */
+static bool is_writing(struct driver_file *d, uint64_t now_ms)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < d->writing_count; i++) {
+		if (now_ms - d->writing[i].since_ms < WRITING_MS)
+			d->writing[kept++] = d->writing[i];
+	}
+	d->writing_count = kept;
+	return kept > 0;
+}
+
+static void start_timer(struct driver_file *d, struct loop_timer *timer, uint64_t after_ms)
+{
+	/* Without this timer the next beat looks anyway; without that one no beat comes, and time shuts the door. */
+	if (loop_timer_start(timer, after_ms) != ERR_OK)
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started");
+}
+
+/*
+ * Look at everything again; act on what changed, and beat when nothing is left open. `has_held`: a loss that was seen before
+ * and is still there counts now.
+ */
+static void look(struct driver_file *d, bool has_held)
+{
+	uint64_t begun_ns = clock_mono_ns();
+	bool changed = false;
+	enum err e;
+
+	if (is_writing(d, begun_ns / 1000000)) {
+		if (!d->soon.started)
+			start_timer(d, &d->soon, HOLD_MS);
+		return;
+	}
+	watch_folders(d);
+	e = root_refresh(d->root, &changed);
+	if (e != ERR_OK) {
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_root_not_confirmed error=\"%s\"",
+			    err_text(e));
+		return;
+	}
+	d->is_offer_due = d->is_offer_due || changed || !d->has_offered;
+	if (d->is_offer_due && !has_held && is_loss(d)) {
+		if (!d->hold.started)
+			start_timer(d, &d->hold, HOLD_MS);
+		return;
+	}
+	loop_timer_cancel(&d->hold);
+	if (d->is_offer_due)
+		offer(d);
+	if (!d->is_offer_due)
+		d->events->on_beat(d->arg, begun_ns);
+}
+
+static void on_beat_time(void *arg)
+{
+	struct driver_file *d = arg;
+
+	start_timer(d, &d->beat, BEAT_MS);
+	look(d, false);
+}
+
+static void on_soon(void *arg)
+{
+	look(arg, false);
+}
+
+static void on_held(void *arg)
+{
+	look(arg, true);
+}
+
+static uint64_t digest_of(const char *name)
+{
+	static const struct hash_key key = { 0, 0 };
+
+	return hash_bytes(&key, name, strlen(name));
+}
+
+static void note_writing(struct driver_file *d, const struct inotify_event *event)
+{
+	uint64_t name = digest_of(event->len > 0 ? event->name : "");
+	size_t i = 0;
+
+	while (i < d->writing_count &&
+	       (d->writing[i].watch != event->wd || d->writing[i].name != name))
+		i++;
+	if ((event->mask & IN_MODIFY) != 0) {
+		if (i == d->writing_count && i < WRITING_MAX)
+			d->writing[d->writing_count++] =
+				(struct writing){ event->wd, name, clock_mono_ms() };
+	} else if (i < d->writing_count) {
+		d->writing[i] = d->writing[--d->writing_count];
+	}
+}
+
+static bool is_name_of(const char *path, const struct inotify_event *event)
+{
+	const char *slash = path == NULL ? NULL : strrchr(path, '/');
+
+	return slash != NULL && event->len > 0 && strcmp(event->name, slash + 1) == 0;
+}
+
+/* Of the folders above root and ceiling nothing counts but these two: others may be busy there. */
+static bool is_foreign(const struct driver_file *d, const struct inotify_event *event)
+{
+	for (unsigned i = FOLDER_ROOT; i <= FOLDER_PRESETS; i++) {
+		if (event->wd == d->watches[i])
+			return false;
+	}
+	if (event->len == 0)
+		return false;
+	return !(event->wd == d->watches[FOLDER_ABOVE] && is_name_of(d->root_path, event)) &&
+	       !(event->wd == d->watches[FOLDER_CEILING] && is_name_of(d->ceiling_path, event));
+}
+
+/* True when something happened that is worth a look. */
+static bool on_event(struct driver_file *d, const struct inotify_event *event)
+{
+	if ((event->mask & IN_Q_OVERFLOW) != 0) {
+		d->writing_count = 0;
+		return true;
+	}
+	if ((event->mask & IN_IGNORED) != 0) {
+		for (unsigned i = 0; i < FOLDER_COUNT; i++) {
+			if (d->watches[i] == event->wd)
+				d->watches[i] = -1;
+		}
+		return true;
+	}
+	if (is_foreign(d, event))
+		return false;
+	note_writing(d, event);
+	/* Not before it is closed. */
+	return (event->mask & (uint32_t)~(IN_MODIFY | IN_ISDIR)) != 0;
+}
+
+static void on_notify(void *arg, int fd, unsigned what)
+{
+	struct driver_file *d = arg;
+	_Alignas(struct inotify_event) char bytes[16384];
+	bool worth = false;
+	ssize_t n = read(fd, bytes, sizeof(bytes));
+
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *event = (const void *)(bytes + at);
+
+		worth = on_event(d, event) || worth;
+		at += (ssize_t)(sizeof(*event) + event->len);
+	}
+	if (worth && !d->soon.started)
+		start_timer(d, &d->soon, GATHER_MS);
+}
+
+static enum err on_start(struct driver *driver, const struct driver_events *events, void *arg)
+{
+	struct driver_file *d = of(driver);
+	enum err e = loop_watch_start(&d->readable);
+
+	if (e != ERR_OK)
+		return e;
+	d->events = events;
+	d->arg = arg;
+	on_beat_time(d);
+	return d->beat.started ? ERR_OK : ERR_SYSTEM;
+}
+
+static bool on_print(struct driver *driver, const char *lease, uint8_t out_print[STICKY_PRINT_LEN])
+{
+	struct driver_file *d = of(driver);
+	const struct root_lease *found = root_lease_find(d->root, lease);
+	struct source_options options = { .trust_check = true };
+	char reason[SOURCE_REASON_MAX];
+	struct source_stamp stamp;
+	struct arena arena;
+	struct text text;
+	bool is_known;
+
+	if (found == NULL)
+		return false;
+	arena_init(&arena, 0);
+	is_known = source_read(d->root_path, found->file, FILE_MAX, &options, &arena, &text, &stamp,
+			       reason) == ERR_OK &&
+		   crypto_sha256(text.at, text.len, out_print) == ERR_OK;
+	arena_finish(&arena);
+	return is_known;
+}
+
+static void on_visit_faults(struct driver *driver, void (*visit)(void *arg, const struct fault *fault),
+			    void *arg)
+{
+	root_visit_faults(of(driver)->root, visit, arg);
+}
+
+static const struct driver_ops ops = { on_start, on_close, on_print, on_visit_faults };
+
+static enum err fill_paths(struct driver_file *d, const struct driver_file_options *options)
+{
+	size_t len = strlen(options->root);
+
+	/* "/srv/policy/" is "/srv/policy". */
+	while (len > 1 && options->root[len - 1] == '/')
+		len--;
+	d->root_path = alloc_copy(options->root, len);
+	if (d->root_path == NULL)
+		return ERR_NO_MEMORY;
+	if (options->ceiling != NULL && options->ceiling[0] != '\0') {
+		d->ceiling_path = alloc_copy(options->ceiling, strlen(options->ceiling));
+		if (d->ceiling_path == NULL)
+			return ERR_NO_MEMORY;
+		d->folders[FOLDER_CEILING] = folder_of(d->ceiling_path);
+		if (d->folders[FOLDER_CEILING] == NULL)
+			return ERR_NO_MEMORY;
+	}
+	d->folders[FOLDER_ABOVE] = folder_of(d->root_path);
+	d->folders[FOLDER_ROOT] = alloc_copy(d->root_path, len);
+	d->folders[FOLDER_LEASES] = join(d->root_path, "leases");
+	d->folders[FOLDER_PRESETS] = join(d->root_path, "presets");
+	for (unsigned i = 0; i < FOLDER_CEILING; i++) {
+		if (d->folders[i] == NULL)
+			return ERR_NO_MEMORY;
+	}
+	return ERR_OK;
+}
+
+enum err driver_file_open(struct loop *loop, const struct driver_file_options *options,
+			  struct fault_list *faults, struct driver **out_driver)
+{
+	struct driver_file *d = alloc_zeroed(sizeof(*d));
+	struct root_options root_options = { .trust_check = true,
+					     .report_allowed = options->report_allowed };
+	enum err e;
+
+	if (d == NULL)
+		return ERR_NO_MEMORY;
+	d->driver.ops = &ops;
+	d->loop = loop;
+	d->notify = -1;
+	d->root_flags = options->report_allowed ? LAYOUT_ROOT_REPORT_ALLOWED : 0;
+	d->complaint = (struct log_limit){ .burst = 3, .interval_ms = 60000 };
+	for (unsigned i = 0; i < FOLDER_COUNT; i++)
+		d->watches[i] = -1;
+	loop_timer_init(&d->beat, loop, on_beat_time, d);
+	loop_timer_init(&d->soon, loop, on_soon, d);
+	loop_timer_init(&d->hold, loop, on_held, d);
+	e = fill_paths(d, options);
+	if (e != ERR_OK)
+		goto out;
+	e = ERR_SYSTEM;
+	d->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (d->notify < 0)
+		goto out;
+	loop_watch_init(&d->readable, loop, d->notify, LOOP_READ, on_notify, d);
+	/* Watch first: what changes while the root is compiled is seen. */
+	watch_folders(d);
+	root_options.ceiling = d->ceiling_path;
+	e = root_open(d->root_path, &root_options, faults, &d->root);
+	if (e != ERR_OK)
+		goto out;
+	*out_driver = &d->driver;
+	return ERR_OK;
+out:
+	on_close(&d->driver);
+	return e;
+}

@@ -1,0 +1,63 @@
+/* The sidecar's figures in exposition format, for the daemon's /metrics. Closed label sets only; never a lease. */
+#include "sidecar/sidecar_internal.h"
+
+#include "base/clock.h"
+#include "base/sink.h"
+
+static void gauge(struct sink *s, const char *name, const char *help, uint64_t value)
+{
+	sink_format(s, "# HELP %s %s\n# TYPE %s gauge\n%s %llu\n", name, help, name, name,
+		    (unsigned long long)value);
+}
+
+static void counter(struct sink *s, const char *name, const char *help, uint64_t value)
+{
+	sink_format(s, "# HELP %s %s\n# TYPE %s counter\n%s %llu\n", name, help, name, name,
+		    (unsigned long long)value);
+}
+
+static void states(struct sink *out, enum gate_control now)
+{
+	sink_text(out, "# HELP egress_control_state 1 for the state that control is in.\n"
+		       "# TYPE egress_control_state gauge\n");
+	for (unsigned i = GATE_COLD; i <= GATE_HALT; i++)
+		sink_format(out, "egress_control_state{state=\"%s\"} %d\n",
+			    freshness_word((enum gate_control)i), i == (unsigned)now);
+}
+
+static void leases(struct sink *out, const struct publish_counts *counts)
+{
+	sink_format(out,
+		    "# HELP egress_control_leases Leases in the newest holding, by state.\n"
+		    "# TYPE egress_control_leases gauge\n"
+		    "egress_control_leases{state=\"active\"} %zu\n"
+		    "egress_control_leases{state=\"suspended\"} %zu\n"
+		    "egress_control_leases{state=\"revoked\"} %zu\n"
+		    "egress_control_leases{state=\"quarantined\"} %zu\n",
+		    counts->active, counts->suspended, counts->revoked, counts->quarantined);
+}
+
+size_t status_figures(const struct sidecar *s, char *out_text, size_t cap)
+{
+	struct sink out = sink_over(out_text, cap);
+	uint64_t now_ns = clock_mono_ns();
+	struct publish_counts counts;
+
+	publish_count(s->publish, &counts);
+	states(&out, freshness_state(&s->freshness, now_ns));
+	leases(&out, &counts);
+	sink_format(&out,
+		    "# HELP egress_control_beat_age_seconds Age of the last valid beat.\n"
+		    "# TYPE egress_control_beat_age_seconds gauge\n"
+		    "egress_control_beat_age_seconds %.3f\n",
+		    s->freshness.has_beat ? (double)(now_ns - s->freshness.beat_ns) / 1e9 : 0.0);
+	gauge(&out, "egress_lease_expiry_soonest_timestamp_seconds",
+	      "When the next lease ends; 0: none has an end.", counts.soonest_expiry_ms / 1000);
+	gauge(&out, "egress_control_not_opened", "Listeners and files that could not be opened.",
+	      hand_over_failures(s->hand_over));
+	counter(&out, "egress_control_daemon_losses_total", "Times the daemon went away.", s->reconnects);
+	counter(&out, "egress_control_refusals_total", "Policies that the daemon refused.", s->refusals);
+	counter(&out, "egress_control_configuration_failures_total",
+		"Configurations that were not sound and not taken.", s->config_failures);
+	return sink_ok(&out) ? out.len : 0;
+}
