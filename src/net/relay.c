@@ -716,6 +716,11 @@ void relay_when_flushed(struct relay *r, enum relay_way way, loop_fn *on_flushed
 	schedule(r);
 }
 
+bool relay_has_filter(const struct relay *r)
+{
+	return filter_of(&r->half[RELAY_UP]) != NULL || filter_of(&r->half[RELAY_DOWN]) != NULL;
+}
+
 void relay_count(const struct relay *r, struct relay_counts *out_counts)
 {
 	*out_counts = (struct relay_counts){ .last_active_ms = r->last_active_ms };

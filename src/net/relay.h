@@ -117,6 +117,8 @@ bool relay_is_flushed(const struct relay *r, enum relay_way way);
  * be any more; once. One wait at a time: a second call replaces the first.
  */
 void relay_when_flushed(struct relay *r, enum relay_way way, loop_fn *on_flushed, void *arg);
+/* Does any way still have a filter? */
+bool relay_has_filter(const struct relay *r);
 void relay_count(const struct relay *r, struct relay_counts *out_counts);
 
 #endif

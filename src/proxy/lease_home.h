@@ -18,6 +18,7 @@
 #include "net/pins.h"
 #include "net/relay.h"
 #include "proxy/bucket.h"
+#include "proxy/redirect.h"
 #include "proxy/world.h"
 
 #define LEASE_HOME_WHY_MAX 16       /* recent refusals kept */
@@ -37,6 +38,8 @@ struct lease_home {
 	struct bucket *destinations; /* owned array of LEASE_HOME_DESTINATIONS; NULL before the first request */
 	struct relay_rate rate;     /* bytes_per_s, shared by all its relays */
 	uint64_t bytes_closed;      /* relayed by connections that have ended */
+	struct redirect_seen redirects[REDIRECT_REMEMBERED_MAX]; /* ring */
+	uint64_t redirect_count;
 	struct record *why[LEASE_HOME_WHY_MAX]; /* owned ring, newest at (why_count - 1) % MAX */
 	uint64_t why_count;
 };

@@ -12,6 +12,7 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "net/sockopt.h"
+#include "proxy/redirect.h"
 #include "proxy/worker.h"
 #include "wire/socks5.h"
 
@@ -28,7 +29,7 @@ static const unsigned may_follow[SESSION_STATE_COUNT] = {
 	[SESSION_RESOLVING] = FROM(REQUEST) | FROM(MOVING) | FROM(CONNECTING), /* a failing pin is asked again */
 	[SESSION_CONNECTING] = FROM(REQUEST) | FROM(MOVING) | FROM(RESOLVING),
 	[SESSION_FIRST_FLIGHT] = FROM(CONNECTING),
-	[SESSION_RELAYING] = FROM(CONNECTING) | FROM(FIRST_FLIGHT),
+	[SESSION_RELAYING] = FROM(CONNECTING) | FROM(FIRST_FLIGHT) | FROM(RELAYING), /* a refusal sets a new deadline */
 	[SESSION_ENDING] = FROM_ANY & ~FROM(CLOSED),
 	[SESSION_CLOSED] = FROM_ANY & ~FROM(CLOSED),
 };
@@ -202,6 +203,8 @@ void session_fill_record(const struct session *s, enum record_event event, enum 
 		r->verdict.reason = why;
 	r->verdict.allow = why == REASON_ALLOWED || event != RECORD_DECISION;
 	r->nat64_dropped = s->nat64_dropped;
+	if (s->tunnel != NULL)
+		tunnel_fill_record(s, r);
 	r->judge_us = s->judge_us;
 	r->dns_ms = s->dns_ms;
 	r->connect_ms = s->connect_ms;
@@ -234,6 +237,14 @@ static void emit(struct session *s, enum record_event event, enum reason why)
 
 	make_id(s);
 	session_fill_record(s, event, why, &r);
+	if (event == RECORD_DECISION && why == REASON_ALLOWED) {
+		const char *from = redirect_find(s);
+
+		if (from != NULL) {
+			memcpy(r.redirect_from, from, sizeof(r.redirect_from));
+			r.inferred = true;
+		}
+	}
 	if (event == RECORD_DECISION) {
 		metrics_decision(s->worker->metrics, why);
 		if (why != REASON_ALLOWED && s->home != NULL)
@@ -250,7 +261,7 @@ void session_record_decision(struct session *s, enum reason why)
 }
 
 /* Give back what waits, so that nothing calls back any more. */
-static void let_go(struct session *s)
+void session_release_relay(struct session *s)
 {
 	establish_release(s);
 	if (s->relay != NULL) {
@@ -277,7 +288,8 @@ static void close_fd(int *fd)
 
 void session_release_tunnel(struct session *s)
 {
-	let_go(s);
+	session_release_relay(s);
+	tunnel_release(s);
 	close_fd(&s->origin_fd);
 }
 
@@ -314,7 +326,7 @@ void session_refuse_with(struct session *s, enum reason why, uint8_t socks_reply
 	size_t len = 0;
 
 	session_record_decision(s, why);
-	let_go(s);
+	session_release_tunnel(s);
 	switch (reason_via(why)) {
 	case REASON_VIA_METHOD:
 		len = socks5_put_method(SOCKS5_METHOD_NO_ACCEPTABLE, bytes);

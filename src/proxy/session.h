@@ -23,6 +23,7 @@ struct worker;
 struct lease_home;
 struct handshake;
 struct establish;
+struct tunnel;
 
 /* symbol, word, metric of open connections, reason when the deadline passes */
 #define SESSION_STATES(X)                                                 \
@@ -59,6 +60,7 @@ struct session {
 	struct handshake *handshake; /* owned: until the tunnel opens or the session closes */
 	struct establish *establish; /* owned: while resolving and connecting */
 	struct relay *relay;         /* owned: from success on */
+	struct tunnel *tunnel;       /* owned: while a typed flow is judged */
 
 	/* The story so far, for records and for judging again. */
 	char id[RECORD_ID_LEN + 1];
@@ -78,6 +80,8 @@ struct session {
 	enum facts_phase phase;
 	uint32_t judge_us, dns_ms, connect_ms;
 	uint64_t held_bytes;         /* counted against the worker's hold_bytes */
+	bool is_incomplete;          /* a flight or head has begun and is not complete */
+	uint64_t incomplete_by_ms;   /* … and must be by then (loop time) */
 	struct loop_message mail;    /* while MOVING */
 };
 
@@ -97,7 +101,9 @@ void session_refuse_with(struct session *s, enum reason why, uint8_t socks_reply
 void session_linger(struct session *s);
 /* End an open tunnel in order: record of a close, then both sides are closed. */
 void session_finish(struct session *s, enum reason why);
-/* Give the relay and the origin back; the guest's socket stays for last words. */
+/* Give the relay back: nothing passes any more, and both sockets stay. */
+void session_release_relay(struct session *s);
+/* Give everything behind the guest back; its socket stays for last words. */
 void session_release_tunnel(struct session *s);
 /* The handshake is complete: it stops counting as unfinished. */
 void session_end_handshake(struct session *s);
@@ -148,6 +154,9 @@ void establish_release(struct session *s);
 enum reason establish_deadline_reason(const struct session *s);
 
 /* tunnel.c, for the others. */
+/* Add what only the tunnel knows. */
+void tunnel_fill_record(const struct session *s, struct record *record);
+void tunnel_release(struct session *s);
 void tunnel_on_deadline(struct session *s);
 /* Look at limits that have no deadline of their own: silence, bytes. */
 void tunnel_scan(struct session *s, uint64_t now_ms);

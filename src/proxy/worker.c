@@ -40,6 +40,7 @@ enum err worker_create(struct worker_shared *shared, const struct worker_options
 	pool_init(&w->sessions, "session", sizeof(struct session), 0);
 	pool_init(&w->handshakes, "handshake", handshake_size(), 0);
 	pool_init(&w->establishes, "establish", establish_size(), 0);
+	pool_init(&w->tunnels, "tunnel", tunnel_size(), 0);
 	for (int i = 0; i < SESSION_STATE_COUNT; i++)
 		list_init(&w->in_state[i]);
 	htab_init(&w->homes);
@@ -124,6 +125,7 @@ void worker_destroy(struct worker *w)
 	pool_finish(&w->sessions);
 	pool_finish(&w->handshakes);
 	pool_finish(&w->establishes);
+	pool_finish(&w->tunnels);
 	metrics_destroy(w->metrics);
 	loop_destroy(w->loop);
 	world_unref(w->world);

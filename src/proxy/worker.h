@@ -52,7 +52,7 @@ struct worker {
 	struct resolver *resolver;    /* owned */
 	struct pump_worker pump;
 	struct world *world;          /* counted; never NULL once running */
-	struct pool sessions, handshakes, establishes;
+	struct pool sessions, handshakes, establishes, tunnels;
 	struct list in_state[SESSION_STATE_COUNT]; /* of struct session by in_state */
 	struct htab homes;            /* of struct lease_home by slot */
 	struct list home_list;        /* of struct lease_home by peers */

@@ -16,5 +16,6 @@ uint64_t worker_take_world(struct worker *w, struct world *world);
 
 size_t handshake_size(void);
 size_t establish_size(void);
+size_t tunnel_size(void);
 
 #endif
