@@ -152,8 +152,9 @@ static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *parts, int cou
 }
 
 /*
- * The library takes FORMERR for a server without EDNS: it would cut our OPT off, ask again, and leave EDNS off on this channel
- * for ever. To us both rcodes mean that the server failed, so it gets to see the other one.
+ * The library takes FORMERR for a server without EDNS: it would cut our OPT off, ask again, leave EDNS off on this channel for
+ * ever, and read freed memory while the query is still queued for TCP (1.18.1; found by fuzz_resolver). To us both rcodes mean
+ * that the server failed, so it gets to see the other one.
  */
 static void blunt_formerr(uint8_t *rcode_byte)
 {
