@@ -1,1 +1,15 @@
 # Unit tests of src/sidecar; the pattern is in tests/unit/local.mk.
+if HAVE_CRITERION
+check_PROGRAMS += unit_sidecar
+TESTS += unit_sidecar
+unit_sidecar_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+unit_sidecar_SOURCES = \
+	tests/unit/sidecar/fixture.c tests/unit/sidecar/fixture.h \
+	tests/unit/sidecar/test_freshness.c \
+	tests/unit/sidecar/test_hand_over.c \
+	tests/unit/sidecar/test_name_servers.c \
+	tests/unit/sidecar/test_sticky.c
+unit_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a libimage.a liblease.a libsandbox.a \
+	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
+	$(EVENT_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
+endif
