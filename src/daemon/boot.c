@@ -127,6 +127,7 @@ static enum err start_addresses(struct daemon *d)
 static void stop_addresses(struct daemon *d)
 {
 	address_watch_close(d->addresses);
+	daemon_forget_own_set(d);
 	alloc_free(d->own);
 	d->own = NULL;
 }

@@ -48,7 +48,6 @@ static struct world *make_world(struct daemon *d)
 	struct world_options options;
 	struct world_parts parts = { .table = d->table, .geoip = d->geoip, .nat64 = nat64, .options = &options };
 	const struct option_prefixes *declared = &d->config->daemon.nat64;
-	struct world *w;
 
 	if (declared->count > WORLD_NAT64_MAX)
 		return NULL;
@@ -56,12 +55,18 @@ static struct world *make_world(struct daemon *d)
 		nat64[i].prefix = declared->at[i];
 	parts.nat64_count = declared->count;
 	reload_world_options(d, &options);
-	parts.own = make_own(d);
+	if (d->own_set == NULL)
+		d->own_set = make_own(d);
+	parts.own = d->own_set;
 	if (parts.own == NULL)
 		return NULL; /* without it own addresses would pass */
-	w = world_create(d->world == NULL ? 1 : d->world->number + 1, &parts);
-	own_addresses_unref(parts.own);
-	return w;
+	return world_create(d->world == NULL ? 1 : d->world->number + 1, &parts);
+}
+
+void daemon_forget_own_set(struct daemon *d)
+{
+	own_addresses_unref(d->own_set);
+	d->own_set = NULL;
 }
 
 static bool is_gone(void *daemon, struct text id)
@@ -153,6 +158,7 @@ void daemon_on_addresses(void *daemon, const struct addr *addrs, size_t count)
 	alloc_free(d->own);
 	d->own = copy;
 	d->own_count = count;
+	daemon_forget_own_set(d);
 	if (d->world != NULL && daemon_publish(d, 0) != ERR_OK) {
 		log_line(LOG_LEVEL_ERROR, "event=addresses_not_published why=\"out of memory; stopping\"");
 		loop_stop(d->loop);

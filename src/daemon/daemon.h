@@ -54,6 +54,7 @@ struct daemon {
 	struct address_watch *addresses; /* owned */
 	struct addr *own;            /* owned array: the kernel's list */
 	size_t own_count;
+	struct own_addresses *own_set; /* counted: with networks of the options; NULL: to be made anew */
 	int country_fd, asn_fd;      /* owned: sealed memfds, -1 */
 	struct geoip *geoip;         /* counted */
 
@@ -90,6 +91,8 @@ enum err daemon_publish(struct daemon *d, uint64_t version) ATTR_MUST_CHECK;
 void daemon_drain(struct daemon *d);
 /* The address list changed (address_watch_fn). */
 void daemon_on_addresses(void *daemon, const struct addr *addrs, size_t count);
+/* Addresses or networks changed: the next world gets a new set of them. */
+void daemon_forget_own_set(struct daemon *d);
 /* Databases changed: open what is held. */
 enum err daemon_load_geo(struct daemon *d) ATTR_MUST_CHECK;
 /* Is every loop turning (livez)? */

@@ -74,6 +74,7 @@ void reload_take_options(struct daemon *d, struct text text)
 	config_compare_daemon(d->config, fresh, say_change, &changed);
 	config_unref(d->config);
 	d->config = fresh;
+	daemon_forget_own_set(d);
 	log_init("egressd", levels[fresh->daemon.log_level]);
 	if (changed && daemon_publish(d, 0) != ERR_OK)
 		log_line(LOG_LEVEL_ERROR, "event=options_not_published");

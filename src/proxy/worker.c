@@ -265,6 +265,15 @@ static uint64_t cut_home(struct lease_home *h, enum reason why)
 	return count;
 }
 
+/* Close what belongs to a lease; a handshake goes on, so that its guest hears why. */
+static void cut_homes(struct worker *w, enum reason why)
+{
+	struct list_node *n, *next;
+
+	LIST_FOREACH (n, next, &w->home_list)
+		cut_home(CONTAINER_OF(n, struct lease_home, peers), why);
+}
+
 /* Leases that ended, or have used their bytes, by their own clocks. */
 static void scan_homes(struct worker *w, uint64_t now_ms)
 {
@@ -307,7 +316,7 @@ static void on_tick(void *arg)
 	enum reason cut = gate_check_cut(w->shared->gate, clock_mono_ns());
 
 	if (cut != REASON_ALLOWED)
-		cut_all(w, cut);
+		cut_homes(w, cut);
 	pass_deadlines(w, now_ms);
 	scan_homes(w, now_ms);
 	if (w->ticks++ % SCAN_EVERY_TICKS == 0)
