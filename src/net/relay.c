@@ -359,6 +359,8 @@ static size_t judge(struct relay *r, enum relay_way way, const uint8_t *bytes, s
 	size_t done = 0;
 
 	h->unjudged = false;
+	if (bytes == NULL)
+		bytes = (const uint8_t *)""; /* nothing held, but the end to look at */
 	if (k->filter == NULL) {
 		pass_later(k, bytes, len);
 		done = len;

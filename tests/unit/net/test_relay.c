@@ -279,6 +279,26 @@ Test(relay, reads_no_more_than_a_slow_receiver_lets_it)
 	}
 }
 
+Test(relay, does_a_bounded_amount_of_work_a_wakeup)
+{
+	struct relay_rig rig;
+	struct relay_options options = { .unsent_max = 1000, .rounds_per_wakeup = 2 };
+	struct relay_counts counts;
+	uint64_t in = 0, moved = 0;
+
+	relay_rig_build(&rig, 0);
+	relay_rig_start(&rig, &options, "");
+	relay_rig_pour(rig.origin, &in, 10000);
+	cr_assert_eq(in, 10000);
+	for (unsigned turns = 1; turns <= 5; turns++) {
+		loop_turn(rig.loop, 1000);
+		relay_count(rig.relay, &counts);
+		cr_expect_eq(counts.bytes[RELAY_DOWN] - moved, 2000, "turn %u", turns);
+		moved = counts.bytes[RELAY_DOWN];
+	}
+	relay_rig_tear_down(&rig);
+}
+
 /* --- the budget --- */
 
 static uint64_t scripted_ns;
