@@ -12,7 +12,7 @@
 #include "decision/verdict.h"
 
 #define RULES_MAX 512
-#define TEXT_MAX (64u << 10)
+#define TEXT_MAX (48u << 10)
 #define WORDS_MAX 24
 
 struct builder {
@@ -524,12 +524,17 @@ static size_t put_out(struct builder *b, uint8_t out_bytes[BUILT_BYTES_MAX])
 	return at;
 }
 
-static struct builder *builder_create(struct built_store *store, enum layout_kind kind)
-{
-	struct builder *b = alloc_zeroed(sizeof(*b));
+/* A root names leases, a lease names rulesets: three at work at most. Static, because fuzzing builds thousands. */
+static struct builder builders[3];
+static size_t at_work;
 
-	if (b == NULL)
-		wrong("memory", "");
+static struct builder *builder_start(struct built_store *store, enum layout_kind kind)
+{
+	struct builder *b = &builders[at_work++];
+
+	if (at_work > ARRAY_LEN(builders))
+		wrong("too deep", "");
+	memset(b, 0, sizeof(*b));
 	b->store = store;
 	b->kind = kind;
 	b->key = (struct hash_key){ 0x1234, 0x5678 };
@@ -539,7 +544,7 @@ static struct builder *builder_create(struct built_store *store, enum layout_kin
 size_t built_bytes(struct built_store *store, enum layout_kind kind, const char *text,
 		   uint8_t out_bytes[BUILT_BYTES_MAX])
 {
-	struct builder *b = builder_create(store, kind);
+	struct builder *b = builder_start(store, kind);
 	size_t len;
 
 	b->lease.state = LAYOUT_LEASE_ACTIVE;
@@ -554,7 +559,7 @@ size_t built_bytes(struct built_store *store, enum layout_kind kind, const char 
 	}
 	b->count[LAYOUT_LEASES] = kind == LAYOUT_LEASE;
 	len = put_out(b, out_bytes);
-	alloc_free(b);
+	at_work--;
 	return len;
 }
 
@@ -573,14 +578,10 @@ static struct segment *keep(struct built_store *store, const uint8_t *bytes, siz
 
 struct segment *built_segment(struct built_store *store, enum layout_kind kind, const char *text)
 {
-	uint8_t *bytes = alloc_zeroed(BUILT_BYTES_MAX);
-	struct segment *s;
+	static uint8_t bytes[3][BUILT_BYTES_MAX];
+	uint8_t *mine = bytes[at_work];
 
-	if (bytes == NULL)
-		wrong("memory", "");
-	s = keep(store, bytes, built_bytes(store, kind, text, bytes));
-	alloc_free(bytes);
-	return s;
+	return keep(store, mine, built_bytes(store, kind, text, mine));
 }
 
 struct segment *built_find(void *arg, const uint8_t id[LAYOUT_ID_LEN])
@@ -607,7 +608,7 @@ size_t built_root_bytes(struct built_store *store, uint64_t version, uint32_t fl
 			const char *ceiling, const char *const *leases,
 			uint8_t out_bytes[BUILT_BYTES_MAX])
 {
-	struct builder *b = builder_create(store, LAYOUT_ROOT);
+	struct builder *b = builder_start(store, LAYOUT_ROOT);
 	size_t len;
 
 	b->root.version = version;
@@ -628,24 +629,21 @@ size_t built_root_bytes(struct built_store *store, uint64_t version, uint32_t fl
 		qsort(b->root_leases, b->count[LAYOUT_ROOT_LEASES], sizeof(b->root_leases[0]),
 		      compare_root_leases);
 	len = put_out(b, out_bytes);
-	alloc_free(b);
+	at_work--;
 	return len;
 }
 
 struct snapshot *built_snapshot(struct built_store *store, uint64_t version, uint32_t flags,
 				const char *ceiling, const char *const *leases)
 {
-	uint8_t *bytes = alloc_zeroed(BUILT_BYTES_MAX);
+	static uint8_t bytes[BUILT_BYTES_MAX];
 	const char *fault = NULL;
 	struct snapshot *snapshot;
 	struct segment *root;
 
-	if (bytes == NULL)
-		wrong("memory", "");
 	root = keep(store, bytes, built_root_bytes(store, version, flags, ceiling, leases, bytes));
 	if (snapshot_create(root, built_find, store, &snapshot, &fault) != ERR_OK)
 		wrong("snapshot refused", fault == NULL ? "" : fault);
-	alloc_free(bytes);
 	return snapshot;
 }
 
