@@ -25,7 +25,7 @@ struct lint_row {
 	enum fault_severity severity;
 	const char *text; /* what it finds and why it matters */
 };
-/* The table, for help and documentation. */
-const struct lint_row *lint_table(size_t *out_count);
+/* A row of the table, for help and documentation; NULL behind the last. */
+const struct lint_row *lint_row_at(size_t index);
 
 #endif

@@ -40,8 +40,9 @@ struct root_lease {
 enum err root_open(const char *path, const struct root_options *options, struct fault_list *faults, struct root **out_root) ATTR_MUST_CHECK;
 void root_close(struct root *root);
 /*
- * Look at every file again, by path from the root down, and compile what changed. *out_changed: some segment is new or gone. Errors other
- * than NO_MEMORY mean that nothing could be confirmed (the root is gone or not trusted any more); what was held stays.
+ * Look at every file again, by path from the root down, and compile what changed. *out_changed: some segment is new or gone. An error means
+ * that nothing could be confirmed: the root is gone or not trusted any more (what was held stays), or memory ran out (then what was held
+ * may be gone until a refresh succeeds).
  */
 enum err root_refresh(struct root *root, bool *out_changed) ATTR_MUST_CHECK;
 
@@ -57,11 +58,11 @@ size_t root_ruleset_count(const struct root *root);
 const struct emitted *root_ruleset_at(const struct root *root, size_t index);
 /* A segment of any kind (but the root's) by id; NULL if none. */
 const struct emitted *root_segment(const struct root *root, const uint8_t id[LAYOUT_ID_LEN]);
-/* Faults of ceiling, root, and files that gave no lease; those of leases are with them. */
-const struct fault_list *root_faults(const struct root *root);
-/* Visit every file's faults: root's, then each lease's. */
+/* Visit all faults and warnings: the ceiling's, the presets' in use, then each lease file's, also of files that gave no lease. */
 typedef void root_fault_fn(void *arg, const struct fault *fault);
 void root_visit_faults(const struct root *root, root_fault_fn *visit, void *arg);
+/* Why the last root_open or root_refresh could not confirm: a sentence; "" when it could. */
+const char *root_reason(const struct root *root);
 
 /* The ROOT segment of what is held now. `flags` from options. Owned by the caller. */
 enum err root_emit(const struct root *root, uint64_t version, struct emitted *out_segment) ATTR_MUST_CHECK;

@@ -28,6 +28,21 @@ static size_t fault_kept(const struct fault_list *list)
 	return kept;
 }
 
+/* Copy what the place points at, so that a list outlives the texts it is about. */
+static void fault_keep_place(struct fault_list *list, struct fault *fault)
+{
+	const char *file = fault->place.file, *pointer = fault->place.pointer;
+
+	if (file != NULL && list->last != NULL && list->last->place.file != NULL && strcmp(file, list->last->place.file) == 0)
+		fault->place.file = list->last->place.file;
+	else if (file != NULL)
+		fault->place.file = arena_text(list->arena, file, strlen(file));
+	if (pointer != NULL)
+		fault->place.pointer = arena_text(list->arena, pointer, strlen(pointer));
+	if ((file != NULL && fault->place.file == NULL) || (pointer != NULL && fault->place.pointer == NULL))
+		list->out_of_memory = true;
+}
+
 static void fault_count(struct fault_list *list, enum fault_severity severity)
 {
 	if (severity == FAULT_ERROR)
@@ -55,6 +70,7 @@ void fault_add(struct fault_list *list, struct fault_place place, enum fault_sev
 		return;
 	}
 	*fault = (struct fault){ .place = place, .severity = severity, .code = code };
+	fault_keep_place(list, fault);
 	fault->text = arena_text(list->arena, text, strlen(text));
 	if (fault->text == NULL) {
 		fault->text = "out of memory while this was told";

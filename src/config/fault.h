@@ -20,13 +20,13 @@ enum fault_severity { FAULT_ERROR, FAULT_WARNING };
 
 /* Where it is: a line and column (1-based, 0 unknown) or a JSON pointer. */
 struct fault_place {
-	const char *file;    /* borrowed: must live as long as the list; NULL when there is none */
+	const char *file;    /* borrowed for the call of fault_add, which keeps a copy; NULL when there is none */
 	uint32_t line, column;
 	const char *pointer; /* borrowed likewise; NULL for text files */
 };
 
 struct fault {
-	struct fault *next; /* borrowed: in the list's arena, in the order found */
+	struct fault *next; /* borrowed: in the list's arena, like all else here; in the order found */
 	struct fault_place place;
 	enum fault_severity severity;
 	const char *code;   /* static text: a stable word such as "unknown_key" */

@@ -17,7 +17,7 @@
 struct loader {
 	struct config *config;
 	struct fault_list *faults;
-	const char *file;        /* borrowed from the faults' arena */
+	const char *file;        /* borrowed from the caller */
 	enum config_reader reader;
 	struct config_seen seen;
 	struct listener_option listeners[CONFIG_LISTENERS_MAX];
@@ -371,9 +371,9 @@ enum err config_parse(const char *file, struct text text, enum config_reader rea
 	l->config = c;
 	l->faults = faults;
 	l->reader = reader;
-	l->file = arena_text(faults->arena, file, strlen(file));
+	l->file = file;
 	c->file = arena_text(&c->arena, file, strlen(file));
-	if (l->file == NULL || c->file == NULL)
+	if (c->file == NULL)
 		goto out;
 	err = read_all(l, text);
 	if (err == ERR_OK && (faults->error_count > errors_before || faults->out_of_memory))

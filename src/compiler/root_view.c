@@ -1,0 +1,170 @@
+/* What callers of a root see: leases by id, shared rulesets, all segments by id, and one digest that tells whether anything changed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/crypto.h"
+#include "compiler/root_internal.h"
+
+void root_view_finish(struct root_view *view)
+{
+	alloc_free(view->leases);
+	alloc_free(view->rulesets);
+	alloc_free(view->segments);
+	*view = (struct root_view){ 0 };
+}
+
+static int compare_leases(const void *a, const void *b)
+{
+	return strcmp(((const struct root_lease *)a)->id, ((const struct root_lease *)b)->id);
+}
+
+static int compare_segments(const void *left, const void *right)
+{
+	const struct emitted *const *a = left, *const *b = right;
+
+	return memcmp((*a)->id, (*b)->id, LAYOUT_ID_LEN);
+}
+
+/* One lease for each id; of rivals the first file stands for all. */
+static enum err collect_leases(const struct root *root, struct root_view *view)
+{
+	if (root->file_count == 0)
+		return ERR_OK;
+	view->leases = alloc_array(root->file_count, sizeof(*view->leases));
+	if (view->leases == NULL)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < root->file_count; i++) {
+		const struct root_file *f = root->files[i];
+
+		/* Files stand sorted by name; a rival that comes later gives way. */
+		if (f->segment.bytes == NULL || (f->rival != NULL && strcmp(f->rival, f->name) < 0))
+			continue;
+		view->leases[view->lease_count++] = (struct root_lease){
+			.id = f->id,
+			.file = f->name,
+			.is_quarantined = f->is_quarantined,
+			.segment = &f->segment,
+			.faults = &f->faults,
+		};
+	}
+	qsort(view->leases, view->lease_count, sizeof(*view->leases), compare_leases);
+	return ERR_OK;
+}
+
+static bool is_used(const struct root *root, const struct preset *preset)
+{
+	for (size_t i = 0; i < root->file_count; i++)
+		if (!root->files[i]->is_quarantined && root_names_hold(&root->files[i]->uses, preset->name))
+			return true;
+	return false;
+}
+
+static enum err collect_rulesets(const struct root *root, struct root_view *view)
+{
+	size_t count = 0;
+
+	for (const struct preset *p = root->library.presets; p != NULL; p = p->next)
+		count++;
+	if (count == 0)
+		return ERR_OK;
+	view->rulesets = alloc_array(count, sizeof(struct emitted *));
+	if (view->rulesets == NULL)
+		return ERR_NO_MEMORY;
+	for (const struct preset *p = root->library.presets; p != NULL; p = p->next)
+		if (p->is_sound && is_used(root, p))
+			view->rulesets[view->ruleset_count++] = &p->segment;
+	qsort(view->rulesets, view->ruleset_count, sizeof(struct emitted *), compare_segments);
+	return ERR_OK;
+}
+
+static enum err collect_segments(const struct root *root, struct root_view *view)
+{
+	view->segments = alloc_array(view->lease_count + view->ruleset_count + 1, sizeof(struct emitted *));
+	if (view->segments == NULL)
+		return ERR_NO_MEMORY;
+	view->segments[view->segment_count++] = &root->ceiling.segment;
+	for (size_t i = 0; i < view->ruleset_count; i++)
+		view->segments[view->segment_count++] = view->rulesets[i];
+	for (size_t i = 0; i < view->lease_count; i++)
+		view->segments[view->segment_count++] = view->leases[i].segment;
+	qsort(view->segments, view->segment_count, sizeof(struct emitted *), compare_segments);
+	return ERR_OK;
+}
+
+/* A segment holds its lease's id, so the ids of all segments are all there is to tell. */
+static enum err digest(struct root_view *view)
+{
+	uint8_t *ids = alloc_array(view->segment_count, LAYOUT_ID_LEN);
+	enum err err;
+
+	if (ids == NULL)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < view->segment_count; i++)
+		memcpy(ids + i * LAYOUT_ID_LEN, view->segments[i]->id, LAYOUT_ID_LEN);
+	err = crypto_sha256(ids, view->segment_count * LAYOUT_ID_LEN, view->digest);
+	alloc_free(ids);
+	return err;
+}
+
+enum err root_view_build(struct root *root)
+{
+	struct root_view view = { 0 };
+	enum err err = collect_leases(root, &view);
+
+	if (err == ERR_OK)
+		err = collect_rulesets(root, &view);
+	if (err == ERR_OK)
+		err = collect_segments(root, &view);
+	if (err == ERR_OK)
+		err = digest(&view);
+	if (err != ERR_OK) {
+		root_view_finish(&view);
+		return err;
+	}
+	root_view_finish(&root->view);
+	root->view = view;
+	return ERR_OK;
+}
+
+size_t root_lease_count(const struct root *root)
+{
+	return root->view.lease_count;
+}
+
+const struct root_lease *root_lease_at(const struct root *root, size_t index)
+{
+	return index < root->view.lease_count ? &root->view.leases[index] : NULL;
+}
+
+const struct root_lease *root_lease_find(const struct root *root, const char *id)
+{
+	const struct root_lease key = { .id = id };
+
+	if (root->view.lease_count == 0)
+		return NULL;
+	return bsearch(&key, root->view.leases, root->view.lease_count, sizeof(key), compare_leases);
+}
+
+size_t root_ruleset_count(const struct root *root)
+{
+	return root->view.ruleset_count;
+}
+
+const struct emitted *root_ruleset_at(const struct root *root, size_t index)
+{
+	return index < root->view.ruleset_count ? root->view.rulesets[index] : NULL;
+}
+
+const struct emitted *root_segment(const struct root *root, const uint8_t id[LAYOUT_ID_LEN])
+{
+	struct emitted key = { 0 };
+	const struct emitted *wanted = &key;
+	const struct emitted *const *found;
+
+	if (root->view.segment_count == 0)
+		return NULL;
+	memcpy(key.id, id, LAYOUT_ID_LEN);
+	found = bsearch(&wanted, root->view.segments, root->view.segment_count, sizeof(struct emitted *), compare_segments);
+	return found == NULL ? NULL : *found;
+}

@@ -1,0 +1,479 @@
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/alloc.h"
+#include "base/crypto.h"
+#include "compiler/root.h"
+#include "image/segment.h"
+#include "image/snapshot.h"
+#include "tests/unit/compiler/tree.h"
+
+#define GUEST "guest require source\nguest source 10.0.0.1\nmode allowlist\n"
+#define LEASE(id) "lease " id "\n" GUEST
+
+struct fixture {
+	struct tree tree;
+	struct root *root;
+};
+
+static const struct root_options trusting = { .trust_check = false };
+
+static void start(struct fixture *f)
+{
+	cr_assert_eq(crypto_init(), ERR_OK);
+	tree_create(&f->tree);
+	f->root = NULL;
+}
+
+static void open_root(struct fixture *f)
+{
+	cr_assert_eq(root_open(f->tree.path, &trusting, NULL, &f->root), ERR_OK);
+}
+
+static void finish(struct fixture *f)
+{
+	root_close(f->root);
+	tree_destroy(&f->tree);
+}
+
+static bool refresh(struct fixture *f)
+{
+	bool changed = false;
+
+	cr_assert_eq(root_refresh(f->root, &changed), ERR_OK);
+	return changed;
+}
+
+/* Open a segment as the daemon would. */
+static struct segment *verified(const struct emitted *e)
+{
+	struct segment *s = NULL;
+	const char *fault = "";
+
+	cr_assert_eq(segment_open_bytes(e->bytes, e->len, &s, &fault), ERR_OK, "%s", fault);
+	cr_assert_eq(memcmp(segment_id(s), e->id, LAYOUT_ID_LEN), 0);
+	return s;
+}
+
+static enum layout_lease_state state_of(const struct fixture *f, const char *id)
+{
+	const struct root_lease *lease = root_lease_find(f->root, id);
+	struct segment *s;
+	enum layout_lease_state state;
+
+	cr_assert_not_null(lease, "%s", id);
+	s = verified(lease->segment);
+	state = (enum layout_lease_state)segment_lease(s)->state;
+	cr_assert(text_is(segment_text(s, segment_lease(s)->id), id));
+	cr_assert_eq(lease->is_quarantined, state == LAYOUT_LEASE_INVALID);
+	segment_unref(s);
+	return state;
+}
+
+struct store {
+	struct segment *held[16];
+	size_t count;
+};
+
+static struct segment *find_held(void *arg, const uint8_t id[LAYOUT_ID_LEN])
+{
+	struct store *store = arg;
+
+	for (size_t i = 0; i < store->count; i++)
+		if (memcmp(segment_id(store->held[i]), id, LAYOUT_ID_LEN) == 0)
+			return store->held[i];
+	return NULL;
+}
+
+/* Everything that a root emits must make a snapshot. */
+static struct snapshot *snapshot_of(const struct fixture *f, uint64_t version)
+{
+	struct store store = { .count = 0 };
+	struct snapshot *snapshot = NULL;
+	struct emitted emitted;
+	struct segment *root;
+	const char *fault = "";
+
+	cr_assert_eq(root_emit(f->root, version, &emitted), ERR_OK);
+	root = verified(&emitted);
+	store.held[store.count++] = verified(root_ceiling(f->root));
+	for (size_t i = 0; i < root_lease_count(f->root); i++)
+		store.held[store.count++] = verified(root_lease_at(f->root, i)->segment);
+	for (size_t i = 0; i < root_ruleset_count(f->root); i++)
+		store.held[store.count++] = verified(root_ruleset_at(f->root, i));
+	cr_assert_eq(snapshot_create(root, find_held, &store, &snapshot, &fault), ERR_OK, "%s", fault);
+	for (size_t i = 0; i < store.count; i++) {
+		cr_assert_not_null(root_segment(f->root, segment_id(store.held[i])));
+		segment_unref(store.held[i]);
+	}
+	segment_unref(root);
+	emitted_finish(&emitted);
+	return snapshot;
+}
+
+Test(root, leases_share_the_presets_that_they_use)
+{
+	struct fixture f;
+	struct snapshot *snapshot;
+
+	start(&f);
+	tree_write(&f.tree, "presets/python.policy", "allow https://pypi.example as index\nuse more\n");
+	tree_write(&f.tree, "presets/more.policy", "deny stats.example\nuse python\n");
+	tree_write(&f.tree, "presets/unused.policy", "nonsense\n");
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "use python\nallow https://a.example\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "use more\n");
+	tree_write(&f.tree, "leases/c.json",
+		   "{\"typ\":\"egress.lease/1\",\"lease\":\"c\",\"state\":\"active\",\"guest\":{\"require\":[\"source\"],"
+		   "\"sources\":[\"10.0.0.3\"]},\"network\":{\"mode\":\"deny_all\",\"rules\":[]}}");
+	tree_write(&f.tree, "leases/.hidden.policy", "nonsense");
+	tree_write(&f.tree, "leases/readme.txt", "nonsense");
+	open_root(&f);
+	cr_assert_eq(root_lease_count(f.root), 3);
+	cr_assert_eq(root_ruleset_count(f.root), 2);
+	cr_assert_str_eq(root_lease_at(f.root, 0)->id, "a");
+	cr_assert_str_eq(root_lease_at(f.root, 0)->file, "leases/a.policy");
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_eq(state_of(&f, "c"), LAYOUT_LEASE_ACTIVE);
+	snapshot = snapshot_of(&f, 7);
+	cr_assert_eq(snapshot_version(snapshot), 7);
+	cr_assert_eq(snapshot_lease_find(snapshot, text_of("a"))->ruleset_count, 2);
+	cr_assert_eq(snapshot_lease_find(snapshot, text_of("b"))->ruleset_count, 2);
+	cr_assert_eq(snapshot_lease_find(snapshot, text_of("c"))->ruleset_count, 0);
+	snapshot_unref(snapshot);
+	cr_assert_not(refresh(&f));
+	finish(&f);
+}
+
+Test(root, a_refresh_follows_every_kind_of_change)
+{
+	struct fixture f;
+	uint8_t before[LAYOUT_ID_LEN];
+
+	start(&f);
+	tree_write(&f.tree, "presets/p.policy", "allow https://p.example\n");
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "use p\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://b.example\n");
+	open_root(&f);
+	cr_assert_not(refresh(&f));
+
+	memcpy(before, root_lease_find(f.root, "b")->segment->id, sizeof(before));
+	tree_write(&f.tree, "presets/p.policy", "allow https://q.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(memcmp(before, root_lease_find(f.root, "b")->segment->id, sizeof(before)), 0);
+	cr_assert_not(refresh(&f));
+
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://c.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_neq(memcmp(before, root_lease_find(f.root, "b")->segment->id, sizeof(before)), 0);
+
+	tree_write(&f.tree, "leases/d.policy", LEASE("d") "allow https://d.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(root_lease_count(f.root), 3);
+	tree_remove(&f.tree, "leases/a.policy");
+	cr_assert(refresh(&f));
+	cr_assert_eq(root_lease_count(f.root), 2);
+	cr_assert_eq(root_ruleset_count(f.root), 0);
+	cr_assert_null(root_lease_find(f.root, "a"));
+
+	memcpy(before, root_ceiling(f.root)->id, sizeof(before));
+	tree_write(&f.tree, "ceiling.policy", "allow any\nlimit connections 9\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(state_of(&f, "b"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_not(refresh(&f));
+	/* The same words again: a new file, but nothing that decides has changed. */
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://c.example\n");
+	cr_assert_not(refresh(&f));
+	finish(&f);
+}
+
+Test(root, a_faulty_lease_is_quarantined_under_its_last_id_and_the_others_stay)
+{
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://b.example\n");
+	tree_write(&f.tree, "leases/new.policy", "allow nothing\n");
+	open_root(&f);
+	cr_assert_eq(root_lease_count(f.root), 2);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://*\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	cr_assert_eq(state_of(&f, "b"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_eq(root_lease_find(f.root, "a")->faults->error_count, 1);
+	cr_assert_str_eq(root_lease_find(f.root, "a")->faults->first->code, "host_star");
+	cr_assert_eq(root_lease_find(f.root, "a")->faults->first->place.line, 5);
+	tree_write(&f.tree, "leases/a.policy", "");
+	refresh(&f);
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_eq(root_lease_find(f.root, "a")->faults->error_count, 0);
+	snapshot_unref(snapshot_of(&f, 1));
+	finish(&f);
+}
+
+Test(root, a_missing_or_faulty_preset_quarantines_who_uses_it_until_it_is_mended)
+{
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "use p\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://b.example\n");
+	open_root(&f);
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	cr_assert_str_eq(root_lease_find(f.root, "a")->faults->first->code, "preset_missing");
+	tree_write(&f.tree, "presets/p.policy", "use q\n");
+	refresh(&f);
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	tree_write(&f.tree, "presets/q.policy", "allow https://q.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_eq(root_ruleset_count(f.root), 2);
+	tree_write(&f.tree, "presets/q.policy", "allow http://q.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	cr_assert_str_eq(root_lease_find(f.root, "a")->faults->first->code, "preset_faulty");
+	cr_assert_eq(state_of(&f, "b"), LAYOUT_LEASE_ACTIVE);
+	tree_remove(&f.tree, "presets/q.policy");
+	refresh(&f);
+	cr_assert_str_eq(root_lease_find(f.root, "a")->faults->first->code, "preset_missing");
+	finish(&f);
+}
+
+Test(root, one_id_in_two_files_refuses_both)
+{
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	tree_write(&f.tree, "leases/z.policy", LEASE("z") "allow https://z.example\n");
+	open_root(&f);
+	tree_write(&f.tree, "leases/b.policy", LEASE("a") "allow https://b.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_eq(root_lease_count(f.root), 2);
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	cr_assert_eq(state_of(&f, "z"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_str_eq(root_lease_find(f.root, "a")->faults->first->code, "duplicate_lease");
+	tree_remove(&f.tree, "leases/a.policy");
+	cr_assert(refresh(&f));
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
+	cr_assert_str_eq(root_lease_find(f.root, "a")->file, "leases/b.policy");
+	finish(&f);
+}
+
+Test(root, without_a_sound_ceiling_nothing_starts)
+{
+	static const char *const ceilings[] = { "", "# only a comment\n", "allow everything\n", "lease a\n", "use nowhere\n",
+						"provisioning nowhere\nallow any\n" };
+	struct fixture f;
+
+	start(&f);
+	for (size_t i = 0; i <= ARRAY_LEN(ceilings); i++) {
+		struct fault_list faults;
+		struct arena arena;
+
+		if (i < ARRAY_LEN(ceilings))
+			tree_write(&f.tree, "ceiling.policy", ceilings[i]);
+		else
+			tree_remove(&f.tree, "ceiling.policy");
+		arena_init(&arena, 0);
+		fault_list_init(&faults, &arena);
+		cr_assert_eq(root_open(f.tree.path, &trusting, &faults, &f.root), ERR_INVALID, "row %zu", i);
+		cr_assert_geq(faults.error_count, 1);
+		arena_finish(&arena);
+	}
+	finish(&f);
+}
+
+Test(root, a_ceiling_that_breaks_quarantines_every_lease)
+{
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	open_root(&f);
+	for (int i = 0; i < 2; i++) {
+		if (i == 0)
+			tree_write(&f.tree, "ceiling.policy", "allow any\nnonsense\n");
+		else
+			tree_remove(&f.tree, "ceiling.policy");
+		refresh(&f);
+		cr_assert_not(root_ceiling_is_sound(f.root));
+		cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+		snapshot_unref(snapshot_of(&f, 2));
+	}
+	tree_write(&f.tree, "ceiling.policy", "allow any\n");
+	cr_assert(refresh(&f));
+	cr_assert(root_ceiling_is_sound(f.root));
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
+	finish(&f);
+}
+
+Test(root, provisioning_adds_the_presets_of_the_ceiling)
+{
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "presets/deps.policy", "allow https://deps.example\n");
+	tree_write(&f.tree, "ceiling.policy", "allow any\nprovisioning deps\n");
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	tree_write(&f.tree, "leases/b.policy",
+		   "lease b\nguest require source\nguest source 10.0.0.2\nmode dependency_provisioning\n");
+	open_root(&f);
+	cr_assert_eq(root_ruleset_count(f.root), 1);
+	struct snapshot *snapshot = snapshot_of(&f, 1);
+	cr_assert_eq(snapshot_lease_find(snapshot, text_of("a"))->ruleset_count, 0);
+	cr_assert_eq(snapshot_lease_find(snapshot, text_of("b"))->ruleset_count, 1);
+	snapshot_unref(snapshot);
+	finish(&f);
+}
+
+Test(root, a_replaced_folder_is_noticed)
+{
+	struct fixture f;
+	char path[128], aside[128];
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	open_root(&f);
+	snprintf(path, sizeof(path), "%s/leases", f.tree.path);
+	snprintf(aside, sizeof(aside), "%s/old", f.tree.path);
+	cr_assert_eq(rename(path, aside), 0);
+	bool changed = false;
+	cr_assert_eq(root_refresh(f.root, &changed), ERR_NOT_FOUND);
+	cr_assert_gt(strlen(root_reason(f.root)), 0);
+	cr_assert_eq(root_lease_count(f.root), 1);
+	tree_folder(&f.tree, "leases");
+	cr_assert(refresh(&f));
+	cr_assert_eq(root_lease_count(f.root), 0);
+	cr_assert_str_eq(root_reason(f.root), "");
+	finish(&f);
+}
+
+Test(root, the_trust_check_refuses_what_others_could_write)
+{
+	const struct root_options strict = { .trust_check = true };
+	struct fixture f;
+	char path[128];
+	bool changed;
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	cr_assert_eq(root_open(f.tree.path, &strict, NULL, &f.root), ERR_OK);
+	snprintf(path, sizeof(path), "%s/leases/a.policy", f.tree.path);
+	cr_assert_eq(chmod(path, 0664), 0);
+	refresh(&f);
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
+	cr_assert_eq(chmod(path, 0644), 0);
+	refresh(&f);
+	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
+	snprintf(path, sizeof(path), "%s/leases", f.tree.path);
+	cr_assert_eq(chmod(path, 0777), 0);
+	cr_assert_eq(root_refresh(f.root, &changed), ERR_DENIED);
+	cr_assert_not_null(strstr(root_reason(f.root), "leases"));
+	cr_assert_eq(chmod(path, 0755), 0);
+	cr_assert_eq(chmod(f.tree.path, 0775), 0);
+	cr_assert_eq(root_refresh(f.root, &changed), ERR_DENIED);
+	root_close(f.root);
+	f.root = NULL;
+	cr_assert_eq(root_open(f.tree.path, &strict, NULL, &f.root), ERR_DENIED);
+	finish(&f);
+}
+
+Test(root, links_are_not_followed)
+{
+	struct fixture f;
+	char path[128];
+
+	start(&f);
+	tree_write(&f.tree, "outside.policy", LEASE("a") "allow https://a.example\n");
+	snprintf(path, sizeof(path), "%s/leases/a.policy", f.tree.path);
+	cr_assert_eq(symlink("../outside.policy", path), 0);
+	open_root(&f);
+	cr_assert_eq(root_lease_count(f.root), 0);
+	finish(&f);
+}
+
+Test(root, a_ceiling_may_stand_elsewhere)
+{
+	struct root_options options = { .trust_check = false };
+	struct fixture f;
+	char path[128];
+
+	start(&f);
+	tree_write(&f.tree, "other", "allow any\n");
+	tree_remove(&f.tree, "ceiling.policy");
+	snprintf(path, sizeof(path), "%s/other", f.tree.path);
+	options.ceiling = path;
+	cr_assert_eq(root_open(f.tree.path, &options, NULL, &f.root), ERR_OK);
+	root_close(f.root);
+	f.root = NULL;
+	options.ceiling = "relative";
+	cr_assert_eq(root_open(f.tree.path, &options, NULL, &f.root), ERR_INVALID);
+	finish(&f);
+}
+
+static void count_fault(void *arg, const struct fault *fault)
+{
+	(*(size_t *)arg)++;
+	cr_assert_gt(strlen(fault->text), 0);
+}
+
+Test(root, all_faults_can_be_visited)
+{
+	struct fixture f;
+	size_t count = 0;
+
+	start(&f);
+	tree_write(&f.tree, "presets/p.policy", "nonsense\n");
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "use p\n");
+	tree_write(&f.tree, "leases/b.policy", "nonsense\n");
+	open_root(&f);
+	root_visit_faults(f.root, count_fault, &count);
+	/* the preset's; a's; b: unknown, no lease, no guest, no mode */
+	cr_assert_eq(count, 6);
+	finish(&f);
+}
+
+Test(root, without_memory_nothing_is_held_and_nothing_leaks)
+{
+	struct fixture f;
+	bool succeeded = false;
+
+	start(&f);
+	tree_write(&f.tree, "presets/p.policy", "allow https://p.example as x\n");
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "use p\nallow tcp://192.0.2.0/24:22 note \"n\"\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "nonsense\n");
+	for (uint64_t nth = 1; !succeeded; nth++) {
+		enum err err;
+
+		f.root = NULL;
+		alloc_fail_at(nth);
+		err = root_open(f.tree.path, &trusting, NULL, &f.root);
+		alloc_fail_at(0);
+		succeeded = err == ERR_OK;
+		if (!succeeded) {
+			cr_assert_eq(err, ERR_NO_MEMORY, "at %llu", (unsigned long long)nth);
+			cr_assert_null(f.root);
+		}
+		cr_assert_lt(nth, 2000);
+	}
+	for (uint64_t nth = 1;; nth++) {
+		bool changed;
+		enum err err;
+
+		tree_write(&f.tree, "leases/a.policy", nth % 2 == 0 ? LEASE("a") "use p\n" : LEASE("a"));
+		alloc_fail_at(nth);
+		err = root_refresh(f.root, &changed);
+		alloc_fail_at(0);
+		if (err == ERR_OK)
+			break;
+		cr_assert_eq(err, ERR_NO_MEMORY);
+		cr_assert(root_lease_count(f.root) == 0 || strlen(root_reason(f.root)) > 0);
+		cr_assert_eq(root_refresh(f.root, &changed), ERR_OK);
+		cr_assert_eq(root_lease_count(f.root), 2);
+	}
+	finish(&f);
+}
