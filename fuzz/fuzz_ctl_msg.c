@@ -1,4 +1,5 @@
-/* Control packets: what is read is written back as the same bytes, and nothing shorter or longer is the same message. */
+/* Control packets: what is read is written back as the same bytes, and nothing shorter or longer is
+ * the same message. */
 #include "require.h"
 #include "wire/ctl_msg.h"
 

@@ -1,6 +1,7 @@
 /*
- * The one canonicaliser of names. A canonical name is its own canonical form in any letter case and with a final dot; nothing
- * but letter case and one final dot is ever changed; its labels and its wire form say the same.
+ * The one canonicaliser of names. A canonical name is its own canonical form in any letter case and
+ * with a final dot; nothing but letter case and one final dot is ever changed; its labels and its
+ * wire form say the same.
  */
 #include "base/dname.h"
 #include "require.h"
@@ -29,16 +30,19 @@ static void check_upper_case_and_dot(const struct dname *name)
 	for (size_t i = 0; i < name->len; i++) {
 		char c = name->text[i];
 
-		REQUIRE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.');
+		REQUIRE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+			c == '.');
 		upper[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 	}
 	upper[name->len] = '.';
-	REQUIRE(dname_parse((struct text){ upper, name->len }, DNAME_FINAL_DOT_REFUSE, &again) == DNAME_OK);
+	REQUIRE(dname_parse((struct text){ upper, name->len }, DNAME_FINAL_DOT_REFUSE, &again) ==
+		DNAME_OK);
 	REQUIRE(dname_equal(name, &again));
-	REQUIRE(dname_parse((struct text){ upper, name->len + 1u }, DNAME_FINAL_DOT_DROP, &again) == DNAME_OK);
+	REQUIRE(dname_parse((struct text){ upper, name->len + 1u }, DNAME_FINAL_DOT_DROP, &again) ==
+		DNAME_OK);
 	REQUIRE(dname_equal(name, &again));
-	REQUIRE(dname_parse((struct text){ upper, name->len + 1u }, DNAME_FINAL_DOT_REFUSE, &again) ==
-		DNAME_INVALID);
+	REQUIRE(dname_parse((struct text){ upper, name->len + 1u }, DNAME_FINAL_DOT_REFUSE,
+			    &again) == DNAME_INVALID);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

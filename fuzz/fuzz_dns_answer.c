@@ -1,6 +1,7 @@
 /*
- * DNS responses. The first byte picks name and type, and whether the bytes are the whole message or what follows an echo of
- * the query. Addresses come only with the outcome that says so, stand in the message, and not in one that is cut or longer.
+ * DNS responses. The first byte picks name and type, and whether the bytes are the whole message or
+ * what follows an echo of the query. Addresses come only with the outcome that says so, stand in
+ * the message, and not in one that is cut or longer.
  */
 #include "require.h"
 #include "wire/dns_answer.h"
@@ -24,10 +25,11 @@ static void check(const struct dns_query *query, const uint8_t *message, size_t 
 	REQUIRE(answer.outcome <= DNS_OUTCOME_MALFORMED && answer.ttl_s <= INT32_MAX);
 	REQUIRE((answer.outcome == DNS_OUTCOME_ADDRESSES) == (answer.addr_count > 0));
 	REQUIRE(fits || answer.outcome == DNS_OUTCOME_MALFORMED);
-	REQUIRE(answer.addr_count <= DNS_ANSWER_ADDRS_MAX && answer.chain_count <= DNS_ANSWER_CHAIN_MAX);
+	REQUIRE(answer.addr_count <= DNS_ANSWER_ADDRS_MAX &&
+		answer.chain_count <= DNS_ANSWER_CHAIN_MAX);
 	if (fits)
-		REQUIRE(dname_parse(text_of(answer.canonical.text), DNAME_FINAL_DOT_REFUSE, &name) ==
-			DNAME_OK);
+		REQUIRE(dname_parse(text_of(answer.canonical.text), DNAME_FINAL_DOT_REFUSE,
+				    &name) == DNAME_OK);
 	for (unsigned i = 0; i < answer.addr_count; i++) {
 		const struct addr *a = &answer.addrs[i];
 
@@ -59,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	REQUIRE(dname_parse(text_of(names[data[0] % 4]), DNAME_FINAL_DOT_REFUSE, &name) == DNAME_OK);
+	REQUIRE(dname_parse(text_of(names[data[0] % 4]), DNAME_FINAL_DOT_REFUSE, &name) ==
+		DNAME_OK);
 	dns_query_build(&name, data[0] & 4 ? DNS_TYPE_AAAA : DNS_TYPE_A, 0x1234, NULL, &query);
 	if (data[0] & 8) {
 		message = exact_copy(data + 1, size - 1);

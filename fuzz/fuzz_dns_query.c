@@ -1,6 +1,7 @@
 /*
- * Queries and their echoes. Sixteen bytes of case bits, then a name, a zero byte, and a message. Every query is one question
- * that reads back as the name; its echo fits, and a message fits only if its question is the same but for case.
+ * Queries and their echoes. Sixteen bytes of case bits, then a name, a zero byte, and a message.
+ * Every query is one question that reads back as the name; its echo fits, and a message fits only
+ * if its question is the same but for case.
  */
 #include "require.h"
 #include "wire/dns_query.h"
@@ -21,7 +22,8 @@ static void require_question(const struct dns_query *q, const struct dname *name
 		len += q->bytes[at];
 		at += 1u + q->bytes[at];
 	}
-	REQUIRE(dname_parse((struct text){ text, len }, DNAME_FINAL_DOT_REFUSE, &again) == DNAME_OK);
+	REQUIRE(dname_parse((struct text){ text, len }, DNAME_FINAL_DOT_REFUSE, &again) ==
+		DNAME_OK);
 	REQUIRE(dname_equal(&again, name));
 	REQUIRE(at + 1 + 4 == 12 + q->question_len && q->len == 12 + q->question_len + 11);
 	REQUIRE(q->len <= DNS_QUERY_MAX);
@@ -54,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += CASE_LEN;
 	size -= CASE_LEN;
 	name_len = strnlen((const char *)data, size);
-	if (dname_parse((struct text){ (const char *)data, name_len }, DNAME_FINAL_DOT_DROP, &name) != DNAME_OK)
+	if (dname_parse((struct text){ (const char *)data, name_len }, DNAME_FINAL_DOT_DROP,
+			&name) != DNAME_OK)
 		return 0;
 	dns_query_build(&name, DNS_TYPE_A, 0x4142, bits, &mixed);
 	dns_query_build(&name, DNS_TYPE_A, 0x4142, NULL, &plain);

@@ -1,6 +1,7 @@
 /*
- * HTTP/1 streams. The first byte picks request or response and the method asked, the second a cut. A head reads the same in
- * any pieces, holds none of the bytes readers disagree about, and one Host; its body passes the same in any pieces.
+ * HTTP/1 streams. The first byte picks request or response and the method asked, the second a cut.
+ * A head reads the same in any pieces, holds none of the bytes readers disagree about, and one
+ * Host; its body passes the same in any pieces.
  */
 #include <strings.h>
 
@@ -18,12 +19,14 @@ struct head {
 	struct http1_response response;
 };
 
-static void read_head(struct head *h, uint8_t mode, struct http1_scan *scan, const uint8_t *bytes, size_t len)
+static void read_head(struct head *h, uint8_t mode, struct http1_scan *scan, const uint8_t *bytes,
+		      size_t len)
 {
 	memset(h, 0, sizeof(*h));
 	if (mode & 1) {
-		h->parsed = http1_response_read(scan, bytes, len, (enum http1_method)(mode >> 1 & 3),
-						&h->response, &h->fault);
+		h->parsed =
+			http1_response_read(scan, bytes, len, (enum http1_method)(mode >> 1 & 3),
+					    &h->response, &h->fault);
 		h->len = h->response.len;
 		h->framing = h->response.framing;
 		h->fields = h->response.fields;
@@ -44,7 +47,8 @@ static unsigned count_lines(const uint8_t *bytes, size_t len, const char *name)
 	size_t name_len = strlen(name);
 
 	for (size_t at = 2; at + name_len < len; at++)
-		count += bytes[at - 2] == '\r' && bytes[at - 1] == '\n' && bytes[at + name_len] == ':' &&
+		count += bytes[at - 2] == '\r' && bytes[at - 1] == '\n' &&
+			 bytes[at + name_len] == ':' &&
 			 strncasecmp((const char *)bytes + at, name, name_len) == 0;
 	return count;
 }
@@ -55,9 +59,11 @@ static void check_head(const struct head *h, uint8_t mode, const uint8_t *bytes)
 	unsigned codings = count_lines(bytes, h->len, "transfer-encoding");
 	struct text rest = h->fields, name, value;
 
-	REQUIRE(h->len >= 4 && h->len <= HTTP1_HEAD_MAX && memcmp(bytes + h->len - 4, "\r\n\r\n", 4) == 0);
+	REQUIRE(h->len >= 4 && h->len <= HTTP1_HEAD_MAX &&
+		memcmp(bytes + h->len - 4, "\r\n\r\n", 4) == 0);
 	for (size_t i = 0; i < h->len; i++) {
-		REQUIRE(bytes[i] >= ' ' || bytes[i] == '\r' || bytes[i] == '\n' || bytes[i] == '\t');
+		REQUIRE(bytes[i] >= ' ' || bytes[i] == '\r' || bytes[i] == '\n' ||
+			bytes[i] == '\t');
 		REQUIRE((bytes[i] == '\n') == (i > 0 && bytes[i - 1] == '\r'));
 		REQUIRE(i == 0 || bytes[i - 1] != '\n' || (bytes[i] != ' ' && bytes[i] != '\t'));
 	}
@@ -65,13 +71,15 @@ static void check_head(const struct head *h, uint8_t mode, const uint8_t *bytes)
 	REQUIRE(h->framing.kind != HTTP1_CHUNKED || codings == 1);
 	REQUIRE(h->framing.kind != HTTP1_LENGTH || (lengths == 1 && h->framing.length > 0));
 	while (http1_next_field(&rest, &name, &value))
-		REQUIRE(name.len > 0 && (value.len == 0 || (value.at[0] != ' ' && value.at[0] != '\t')));
+		REQUIRE(name.len > 0 &&
+			(value.len == 0 || (value.at[0] != ' ' && value.at[0] != '\t')));
 	REQUIRE(rest.len == 0);
 	if (mode & 1) {
 		REQUIRE(count_lines(bytes, h->len, "location") == h->response.has_location);
 		REQUIRE(h->response.status >= 100 && h->response.status <= 999);
 	} else {
-		REQUIRE(count_lines(bytes, h->len, "host") == 1 && h->framing.kind != HTTP1_UNTIL_CLOSE);
+		REQUIRE(count_lines(bytes, h->len, "host") == 1 &&
+			h->framing.kind != HTTP1_UNTIL_CLOSE);
 		REQUIRE(codings == (h->framing.kind == HTTP1_CHUNKED));
 	}
 }
@@ -97,7 +105,8 @@ static void follow(const struct head *h)
 }
 
 /* Pass a body at once, and in pieces of `piece` bytes; both pass as much and end alike. */
-static void check_body(const struct http1_framing *framing, const uint8_t *bytes, size_t len, size_t piece)
+static void check_body(const struct http1_framing *framing, const uint8_t *bytes, size_t len,
+		       size_t piece)
 {
 	struct http1_body whole, pieces;
 	size_t whole_len, passed = 0, step;
@@ -134,11 +143,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_head(&part, data[0], &resumed, block, cut);
 	REQUIRE(part.parsed == PARSED_MORE || part.parsed == whole.parsed);
 	read_head(&again, data[0], &resumed, data + 2, size - 2);
-	REQUIRE(again.parsed == whole.parsed && again.fault == whole.fault && again.len == whole.len);
+	REQUIRE(again.parsed == whole.parsed && again.fault == whole.fault &&
+		again.len == whole.len);
 	if (whole.parsed == PARSED_OK) {
 		check_head(&whole, data[0], data + 2);
 		follow(&whole);
-		check_body(&whole.framing, data + 2 + whole.len, size - 2 - whole.len, 1u + data[1]);
+		check_body(&whole.framing, data + 2 + whole.len, size - 2 - whole.len,
+			   1u + data[1]);
 	}
 	free(block);
 	return 0;

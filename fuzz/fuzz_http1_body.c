@@ -1,6 +1,7 @@
 /*
- * Chunked bodies. The first byte is the size of pieces. What passes is the same in any pieces; what passed as a whole body is
- * read again, by a second and simple reader, as chunks that end in the same place and trailers that may be there.
+ * Chunked bodies. The first byte is the size of pieces. What passes is the same in any pieces; what
+ * passed as a whole body is read again, by a second and simple reader, as chunks that end in the
+ * same place and trailers that may be there.
  */
 #include <strings.h>
 
@@ -40,7 +41,8 @@ static size_t simple_end(const uint8_t *bytes, size_t len)
 			return at + 2;
 		REQUIRE(strncasecmp((const char *)bytes + at, "host:", 5) != 0);
 		REQUIRE(strncasecmp((const char *)bytes + at, "location:", 9) != 0);
-		REQUIRE(memchr(bytes + at, ':', line) != NULL && bytes[at] != ' ' && bytes[at] != ':');
+		REQUIRE(memchr(bytes + at, ':', line) != NULL && bytes[at] != ' ' &&
+			bytes[at] != ':');
 		at += line + 2;
 	}
 }

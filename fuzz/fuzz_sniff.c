@@ -1,4 +1,5 @@
-/* First bytes: an answer stays whatever follows, there is one within 24 bytes, and each kind has its look. */
+/* First bytes: an answer stays whatever follows, there is one within 24 bytes, and each kind has
+ * its look. */
 #include "require.h"
 #include "wire/sniff.h"
 

@@ -1,6 +1,6 @@
 /*
- * SOCKS5 messages. The first byte picks the message, the second a cut. A message that was taken is the same whatever follows,
- * no shorter part of it is taken, and what is BAD stays BAD.
+ * SOCKS5 messages. The first byte picks the message, the second a cut. A message that was taken is
+ * the same whatever follows, no shorter part of it is taken, and what is BAD stays BAD.
  */
 #include "require.h"
 #include "wire/socks5.h"
@@ -61,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	block = exact_copy(data + 2, cut);
 	part = take(message, block, cut);
 	if (part.parsed != PARSED_MORE)
-		REQUIRE(part.parsed == whole.parsed && part.taken == whole.taken && part.fault == whole.fault);
+		REQUIRE(part.parsed == whole.parsed && part.taken == whole.taken &&
+			part.fault == whole.fault);
 	if (whole.parsed == PARSED_OK) {
 		check_content(message, &whole, data + 2);
 		REQUIRE(take(message, data + 2, whole.taken).parsed == PARSED_OK);

@@ -1,6 +1,7 @@
 /*
- * ClientHellos and what may precede a second one, and the server's first record. The first byte picks the reader, the second
- * a cut and a record size. What was read is the same whatever follows, the same in other records, and its name is in it.
+ * ClientHellos and what may precede a second one, and the server's first record. The first byte
+ * picks the reader, the second a cut and a record size. What was read is the same whatever follows,
+ * the same in other records, and its name is in it.
  */
 #include <strings.h>
 
@@ -9,14 +10,15 @@
 
 #define CUT_RECORDS_MAX 4000
 
-static enum parsed read_with(unsigned reader, const uint8_t *bytes, size_t len, struct tls_hello *out_hello)
+static enum parsed read_with(unsigned reader, const uint8_t *bytes, size_t len,
+			     struct tls_hello *out_hello)
 {
 	enum tls_hello_fault fault = TLS_HELLO_MALFORMED;
 	enum parsed r;
 
 	memset(out_hello, 0, sizeof(*out_hello));
-	r = reader == 0 ? tls_hello_read(bytes, len, out_hello, &fault) :
-			  tls_hello_read_second(bytes, len, out_hello, &fault);
+	r = reader == 0 ? tls_hello_read(bytes, len, out_hello, &fault)
+			: tls_hello_read_second(bytes, len, out_hello, &fault);
 	if (r == PARSED_MORE)
 		REQUIRE(len < TLS_HELLO_MAX);
 	if (r == PARSED_BAD && fault == TLS_HELLO_NOT_TLS)
@@ -48,8 +50,8 @@ static size_t without_headers(const uint8_t *bytes, size_t len, uint8_t *out_mes
 	return message_len;
 }
 
-static void check_in_other_records(const struct tls_hello *hello, const uint8_t *message, size_t len,
-				   size_t record_len)
+static void check_in_other_records(const struct tls_hello *hello, const uint8_t *message,
+				   size_t len, size_t record_len)
 {
 	uint8_t *records = malloc(len * 6 + 5);
 	size_t at = 0;
@@ -74,8 +76,8 @@ static void check_in_other_records(const struct tls_hello *hello, const uint8_t 
 	free(records);
 }
 
-static void check_hello(unsigned reader, const struct tls_hello *hello, const uint8_t *bytes, size_t len,
-			uint8_t by)
+static void check_hello(unsigned reader, const struct tls_hello *hello, const uint8_t *bytes,
+			size_t len, uint8_t by)
 {
 	struct tls_hello again;
 	struct dname name;
@@ -84,7 +86,8 @@ static void check_hello(unsigned reader, const struct tls_hello *hello, const ui
 	bool found = false;
 
 	REQUIRE(hello->len <= len && hello->len <= TLS_HELLO_MAX);
-	REQUIRE(read_with(reader, bytes, hello->len, &again) == PARSED_OK && again.len == hello->len);
+	REQUIRE(read_with(reader, bytes, hello->len, &again) == PARSED_OK &&
+		again.len == hello->len);
 	require_same(hello, &again);
 	REQUIRE(read_with(reader, bytes, hello->len - 1, &again) == PARSED_MORE);
 	message = malloc(hello->len);
@@ -92,7 +95,8 @@ static void check_hello(unsigned reader, const struct tls_hello *hello, const ui
 	message_len = without_headers(bytes, hello->len, message);
 	check_in_other_records(hello, message, message_len, 1u + by);
 	if (hello->sni == TLS_HELLO_SNI_NAME) {
-		REQUIRE(dname_parse(text_of(hello->name.text), DNAME_FINAL_DOT_REFUSE, &name) == DNAME_OK);
+		REQUIRE(dname_parse(text_of(hello->name.text), DNAME_FINAL_DOT_REFUSE, &name) ==
+			DNAME_OK);
 		REQUIRE(dname_equal(&name, &hello->name));
 		for (size_t at = 0; at + name.len <= message_len && !found; at++)
 			found = strncasecmp((char *)message + at, name.text, name.len) == 0;

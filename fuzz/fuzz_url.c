@@ -1,6 +1,7 @@
 /*
- * URL references. What leads somewhere leads to the base or to a host that stands in the reference, holds no byte that readers
- * treat differently, and is the same place once it is written out in full.
+ * URL references. What leads somewhere leads to the base or to a host that stands in the reference,
+ * holds no byte that readers treat differently, and is the same place once it is written out in
+ * full.
  */
 #include <stdio.h>
 #include <strings.h>
@@ -17,7 +18,8 @@ static const char *plain(const struct url *url, char out_text[400])
 	if (url->host.is_address)
 		addr_print(&url->host.addr, address);
 	snprintf(out_text, 400, "%s://%s%s%s:%u/", scheme_row(url->scheme)->word, v6 ? "[" : "",
-		 url->host.is_address ? address : url->host.name.text, v6 ? "]" : "", url->host.port);
+		 url->host.is_address ? address : url->host.name.text, v6 ? "]" : "",
+		 url->host.port);
 	return out_text;
 }
 
@@ -41,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	REQUIRE(url_read(text_of("http://base.test:8080/dir/page"), &base));
 	if (url_read_host(reference, 80, &host)) {
-		REQUIRE(host.port != 0 && memchr(data, '@', size) == NULL && memchr(data, '/', size) == NULL);
+		REQUIRE(host.port != 0 && memchr(data, '@', size) == NULL &&
+			memchr(data, '/', size) == NULL);
 		REQUIRE(memchr(data, '%', size) == NULL && memchr(data, '\\', size) == NULL);
 	}
 	if (!url_resolve(reference, &base, &url))

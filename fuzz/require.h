@@ -1,4 +1,5 @@
-/* What fuzz targets share: a trap that fuzzers see, and blocks of exactly their size, in which a byte too far is seen. */
+/* What fuzz targets share: a trap that fuzzers see, and blocks of exactly their size, in which a
+ * byte too far is seen. */
 #ifndef EGRESS_FUZZ_REQUIRE_H
 #define EGRESS_FUZZ_REQUIRE_H
 
@@ -7,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(condition)                \
-	do {                              \
-		if (!(condition))         \
-			__builtin_trap(); \
+#define REQUIRE(condition)                                                                         \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			__builtin_trap();                                                          \
 	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,8 @@
 /*
- * The control codec: every message is read and written by its row of ctl_msg.def, so there is one code path for all.
- * A packet is version and type (two octets each), then the fields: u as eight octets, t and b behind a four-octet length.
- * Knows no socket and no meaning. Called by control/channel on both sides.
+ * The control codec: every message is read and written by its row of ctl_msg.def, so there is one
+ * code path for all. A packet is version and type (two octets each), then the fields: u as eight
+ * octets, t and b behind a four-octet length. Knows no socket and no meaning. Called by
+ * control/channel on both sides.
  */
 #include "wire/ctl_msg.h"
 
@@ -17,9 +18,8 @@ static const struct ctl_row rows[CTL_TYPE_COUNT] = {
 #undef CTL_MSG
 };
 
-#define CTL_MSG(sym, word, from, fields, fd)                       \
-	_Static_assert(sizeof(fields) - 1 <= CTL_MSG_FIELDS_MAX, \
-		       "too many fields in " word);
+#define CTL_MSG(sym, word, from, fields, fd)                                                       \
+	_Static_assert(sizeof(fields) - 1 <= CTL_MSG_FIELDS_MAX, "too many fields in " word);
 #include "wire/ctl_msg.def"
 #undef CTL_MSG
 

@@ -1,7 +1,8 @@
 /*
- * A raw DNS response to the addresses that the asked name owns. First every record of the message is bounded, then the alias
- * chain is walked from the asked name over the answer section, in whatever order the records stand. Nothing is repaired:
- * what contradicts itself is MALFORMED. Classifies no address. Called by net/resolver.
+ * A raw DNS response to the addresses that the asked name owns. First every record of the message
+ * is bounded, then the alias chain is walked from the asked name over the answer section, in
+ * whatever order the records stand. Nothing is repaired: what contradicts itself is MALFORMED.
+ * Classifies no address. Called by net/resolver.
  */
 #include "wire/dns_answer.h"
 
@@ -28,7 +29,7 @@ struct record {
 struct reply {
 	const uint8_t *bytes; /* borrowed: the message */
 	size_t len;
-	size_t answer_count, authority_count; /* kept records: all answers, and the SOAs of the authority section */
+	size_t answer_count, authority_count; /* kept: all answers; SOAs of the authority */
 	struct record answers[DNS_ANSWER_RECORDS_MAX];
 	struct record authorities[DNS_ANSWER_RECORDS_MAX];
 	bool has_opt;
@@ -55,7 +56,7 @@ const char *dns_outcome_word(enum dns_outcome o)
 
 enum name_kind {
 	NAME_HOST,    /* a name that we could have asked for */
-	NAME_FOREIGN, /* legal in DNS, but not a host name of ours: other octets, the root, a numeric last label */
+	NAME_FOREIGN, /* legal in DNS only: other octets, the root, a numeric last label */
 	NAME_BROKEN,
 };
 
@@ -66,8 +67,9 @@ struct name {
 };
 
 /*
- * Read the name at `at` (RFC 1035 section 4.1.4) and step `*io_at` over it. A pointer must lead to before the part of the
- * name that it ends, so that every jump goes strictly back and the walk must end.
+ * Read the name at `at` (RFC 1035 section 4.1.4) and step `*io_at` over it. A pointer must lead to
+ * before the part of the name that it ends, so that every jump goes strictly back and the walk must
+ * end.
  */
 static enum name_kind read_name(const struct reply *reply, size_t *io_at, struct name *out_name)
 {
@@ -95,7 +97,7 @@ static enum name_kind read_name(const struct reply *reply, size_t *io_at, struct
 			continue;
 		}
 		if (len > 63)
-			return NAME_BROKEN; /* 01 and 10 label types are not in use, RFC 6891 section 5 */
+			return NAME_BROKEN; /* label types not in use, RFC 6891 section 5 */
 		at++;
 		if (len == 0)
 			break;
@@ -105,7 +107,7 @@ static enum name_kind read_name(const struct reply *reply, size_t *io_at, struct
 		if (text_len > 0)
 			text[text_len++] = '.';
 		for (unsigned i = 0; i < len; i++) {
-			/* A dot inside a label is not a border between two: let it spoil the text. */
+			/* A dot inside a label is no border between two: let it spoil the text. */
 			char c = (char)reply->bytes[at + i];
 
 			text[text_len++] = c == '.' ? '\0' : c;
@@ -115,14 +117,15 @@ static enum name_kind read_name(const struct reply *reply, size_t *io_at, struct
 	*io_at = jumps > 0 ? end : at;
 	out_name->is_root = text_len == 0;
 	out_name->kind = dname_parse((struct text){ text, text_len }, DNAME_FINAL_DOT_REFUSE,
-				     &out_name->host) == DNAME_OK ?
-				 NAME_HOST :
-				 NAME_FOREIGN;
+				     &out_name->host) == DNAME_OK
+				 ? NAME_HOST
+				 : NAME_FOREIGN;
 	return out_name->kind;
 }
 
 /* Read a name that must fill its record's data from `at` to `end`. */
-static bool read_name_within(const struct reply *reply, size_t *io_at, size_t end, struct name *out_name)
+static bool read_name_within(const struct reply *reply, size_t *io_at, size_t end,
+			     struct name *out_name)
 {
 	return read_name(reply, io_at, out_name) != NAME_BROKEN && *io_at <= end;
 }
@@ -245,8 +248,9 @@ static bool add_address(struct dns_answer *answer, const uint8_t *octets, uint16
 enum link { LINK_ALIAS, LINK_END, LINK_BROKEN };
 
 /*
- * Read all that answer->canonical owns: either one alias (repeats of it are harmless), then *out_target is where it leads,
- * or addresses, which are added to `answer`. Both together break RFC 1034 section 3.6.2.
+ * Read all that answer->canonical owns: either one alias (repeats of it are harmless), then
+ * *out_target is where it leads, or addresses, which are added to `answer`. Both together break RFC
+ * 1034 section 3.6.2.
  */
 static enum link read_owned(const struct reply *reply, uint16_t asked, struct dns_answer *answer,
 			    struct dname *out_target)
@@ -258,7 +262,8 @@ static enum link read_owned(const struct reply *reply, uint16_t asked, struct dn
 		size_t at = r->data;
 		struct name target;
 
-		if ((r->type != DNS_TYPE_CNAME && r->type != DNS_TYPE_A && r->type != DNS_TYPE_AAAA) ||
+		if ((r->type != DNS_TYPE_CNAME && r->type != DNS_TYPE_A &&
+		     r->type != DNS_TYPE_AAAA) ||
 		    !owns(reply, r, &answer->canonical))
 			continue;
 		if (r->class != CLASS_IN)
@@ -272,7 +277,8 @@ static enum link read_owned(const struct reply *reply, uint16_t asked, struct dn
 			keep_least(&answer->ttl_s, r->ttl_s);
 			continue;
 		}
-		if (read_name(reply, &at, &target) != NAME_HOST || at != (size_t)r->data + r->data_len)
+		if (read_name(reply, &at, &target) != NAME_HOST ||
+		    at != (size_t)r->data + r->data_len)
 			return LINK_BROKEN;
 		if (has_alias && !dname_equal(&target.host, out_target))
 			return LINK_BROKEN;
@@ -285,7 +291,7 @@ static enum link read_owned(const struct reply *reply, uint16_t asked, struct dn
 	return has_alias ? LINK_ALIAS : LINK_END;
 }
 
-/* Follow aliases from the asked name; a loop runs into the limit like any chain that is too long. */
+/* Follow aliases from the asked name; a loop runs into the limit like any long chain. */
 static bool walk_chain(const struct reply *reply, uint16_t asked, struct dns_answer *answer)
 {
 	for (;;) {
@@ -308,7 +314,8 @@ static bool walk_chain(const struct reply *reply, uint16_t asked, struct dns_ans
 
 /* --- negative answers --- */
 
-/* How long the absence may be believed (RFC 2308 section 5): the least of TTL and MINIMUM over the SOAs above the name. */
+/* How long the absence may be believed (RFC 2308 section 5): the least of TTL and MINIMUM over the
+ * SOAs above the name. */
 static bool bound_absence(const struct reply *reply, struct dns_answer *answer)
 {
 	bool bounded = false;
@@ -352,8 +359,8 @@ static enum dns_outcome judge_records(const struct dns_query *query, struct repl
 	if (!walk_chain(reply, query->type, answer))
 		return DNS_OUTCOME_MALFORMED;
 	if (answer->addr_count > 0)
-		return answer->rcode == RCODE_NOERROR ? DNS_OUTCOME_ADDRESSES :
-							DNS_OUTCOME_MALFORMED;
+		return answer->rcode == RCODE_NOERROR ? DNS_OUTCOME_ADDRESSES
+						      : DNS_OUTCOME_MALFORMED;
 	if (!bound_absence(reply, answer))
 		return DNS_OUTCOME_MALFORMED;
 	return answer->rcode == RCODE_NOERROR ? DNS_OUTCOME_NO_ADDRESS : DNS_OUTCOME_NXDOMAIN;
@@ -369,8 +376,7 @@ void dns_answer_read(const struct dns_query *query, const uint8_t *message, size
 
 	memset(out_answer, 0, sizeof(*out_answer));
 	out_answer->outcome = DNS_OUTCOME_MALFORMED;
-	if (len > DNS_ANSWER_MESSAGE_MAX ||
-	    dns_query_fits(query, message, len) == DNS_FIT_MISFIT ||
+	if (len > DNS_ANSWER_MESSAGE_MAX || dns_query_fits(query, message, len) == DNS_FIT_MISFIT ||
 	    read_name(&reply, &at, &asked) != NAME_HOST)
 		return;
 	truncated = message[2] & 0x02;

@@ -1,6 +1,7 @@
 /*
- * Queries in our own bytes: the caller brings the randomness (id, letter case), so the same call makes the same bytes
- * and tests need no seed. Called by net/resolver; the fit check also by the socket functions of net/ares_link.
+ * Queries in our own bytes: the caller brings the randomness (id, letter case), so the same call
+ * makes the same bytes and tests need no seed. Called by net/resolver; the fit check also by the
+ * socket functions of net/ares_link.
  */
 #include "wire/dns_query.h"
 
@@ -16,7 +17,8 @@
 #define TYPE_OPT 41
 #define TYPE_AND_CLASS_LEN 4
 
-/* Raise the letters that `case_bits` asks for. Length bytes are at most 63 and never look like a letter. */
+/* Raise the letters that `case_bits` asks for. Length bytes are at most 63 and never look like a
+ * letter. */
 static void mix_case(uint8_t *wire, size_t len, const uint8_t case_bits[32])
 {
 	unsigned letter = 0;

@@ -1,7 +1,8 @@
 /*
- * HTTP/1 heads in two passes: lines are scanned and judged as they arrive, each byte once; the complete head is then read
- * field by field through a table. What is not the one plain form is refused, also where RFC 9112 would let a recipient
- * repair it: the next reader may repair differently. Called by the filters of proxy/tunnel and by the HTTP front.
+ * HTTP/1 heads in two passes: lines are scanned and judged as they arrive, each byte once; the
+ * complete head is then read field by field through a table. What is not the one plain form is
+ * refused, also where RFC 9112 would let a recipient repair it: the next reader may repair
+ * differently. Called by the filters of proxy/tunnel and by the HTTP front.
  */
 #include "wire/http1.h"
 
@@ -11,10 +12,11 @@
 
 /* What the fields of a head say, before anybody decides about it. */
 struct gathered {
-	unsigned host_count, length_count, coding_count, upgrade_count, location_count, refresh_count;
+	unsigned host_count, length_count, coding_count, upgrade_count, location_count,
+		refresh_count;
 	struct text host, location, refresh;
 	uint64_t length;
-	bool broken;         /* a list that is none */
+	bool broken;	     /* a list that is none */
 	bool framing_broken; /* a length or coding that is not the plain form */
 	bool says_close, says_keep_alive, says_upgrade;
 	bool names_websocket, expects_continue;
@@ -96,13 +98,15 @@ static bool read_version(struct text t, bool *out_is_10)
 	return true;
 }
 
-/* Upper-case letters, digits, hyphen, underscore: a server that folds case must not see another method than we do. */
+/* Upper-case letters, digits, hyphen, underscore: a server that folds case must not see another
+ * method than we do. */
 static bool is_method(struct text t)
 {
 	for (size_t i = 0; i < t.len; i++) {
 		char c = t.at[i];
 
-		if (!(c >= 'A' && c <= 'Z') && !(i > 0 && (text_is_digit(c) || c == '-' || c == '_')))
+		if (!(c >= 'A' && c <= 'Z') &&
+		    !(i > 0 && (text_is_digit(c) || c == '-' || c == '_')))
 			return false;
 	}
 	return t.len > 0 && t.len <= HTTP1_METHOD_MAX;
@@ -113,7 +117,8 @@ static bool read_form(struct http1_request *request)
 	struct text t = request->target;
 	char first = t.len > 0 ? text_lower(t.at[0]) : '\0';
 
-	/* Beyond ASCII are bytes that some readers split lines at; a fragment is never sent (section 3.2). */
+	/* Beyond ASCII are bytes that some readers split lines at; a fragment is never sent
+	 * (section 3.2). */
 	for (size_t i = 0; i < t.len; i++) {
 		if (t.at[i] <= ' ' || t.at[i] > '~' || t.at[i] == '#')
 			return false;
@@ -137,22 +142,23 @@ static bool read_request_line(struct text line, struct http1_request *request, b
 	request->target = take_until(&line, ' ');
 	if (!is_method(request->method_word) || !read_version(line, out_is_10))
 		return false;
-	request->method = text_is(request->method_word, "GET")	   ? HTTP1_METHOD_GET :
-			  text_is(request->method_word, "HEAD")	   ? HTTP1_METHOD_HEAD :
-			  text_is(request->method_word, "CONNECT") ? HTTP1_METHOD_CONNECT :
-								     HTTP1_METHOD_OTHER;
+	request->method = text_is(request->method_word, "GET")	     ? HTTP1_METHOD_GET
+			  : text_is(request->method_word, "HEAD")    ? HTTP1_METHOD_HEAD
+			  : text_is(request->method_word, "CONNECT") ? HTTP1_METHOD_CONNECT
+								     : HTTP1_METHOD_OTHER;
 	return read_form(request);
 }
 
-/* The blank behind the status may be missing together with the reason; servers do that and it changes nothing. */
+/* The blank behind the status may be missing together with the reason; servers do that and it
+ * changes nothing. */
 static bool read_status_line(struct text line, struct http1_response *response, bool *out_is_10)
 {
 	struct text version = take_until(&line, ' ');
 	struct text status = take_until(&line, ' ');
 	uint64_t code;
 
-	if (!read_version(version, out_is_10) || status.len != 3 || !text_to_u64(status, 999, &code) ||
-	    code < 100)
+	if (!read_version(version, out_is_10) || status.len != 3 ||
+	    !text_to_u64(status, 999, &code) || code < 100)
 		return false;
 	response->status = (unsigned)code;
 	return true;
@@ -176,7 +182,8 @@ static bool is_status_line(struct text line)
 	return read_status_line(line, &response, &is_10);
 }
 
-static bool line_is_good(const struct http1_scan *scan, struct text line, start_line_fn is_start_line)
+static bool line_is_good(const struct http1_scan *scan, struct text line,
+			 start_line_fn is_start_line)
 {
 	struct text name, value;
 
@@ -240,7 +247,8 @@ static void on_content_length(struct gathered *g, struct text value)
 
 static void on_transfer_encoding(struct gathered *g, struct text value)
 {
-	/* Exactly this word: a reader that does not know another spelling would look for a length instead. */
+	/* Exactly this word: a reader that does not know another spelling would look for a length
+	 * instead. */
 	if (g->coding_count++ > 0 || !text_is(value, "chunked"))
 		g->framing_broken = true;
 }
@@ -261,7 +269,8 @@ static void on_connection(struct gathered *g, struct text value)
 			continue;
 		if (!is_token(option))
 			g->broken = true;
-		/* A next hop drops what is named here (RFC 9110 section 7.6.1): then it would see another message. */
+		/* A next hop drops what is named here (RFC 9110 section 7.6.1): then it would see
+		 * another message. */
 		if (is_nocase(option, "host") || is_nocase(option, "content-length") ||
 		    is_nocase(option, "transfer-encoding"))
 			g->framing_broken = true;
@@ -420,8 +429,8 @@ enum parsed http1_request_read(struct http1_scan *scan, const uint8_t *bytes, si
 
 /* --- responses --- */
 
-static enum http1_fault response_fault(const struct gathered *g, const struct http1_response *response,
-				       bool is_10)
+static enum http1_fault response_fault(const struct gathered *g,
+				       const struct http1_response *response, bool is_10)
 {
 	bool never_has_body = response->status < 200 || response->status == 204;
 
@@ -478,8 +487,8 @@ enum parsed http1_response_read(struct http1_scan *scan, const uint8_t *bytes, s
 	response.refresh = g.refresh;
 	response.upgrades_to_websocket = response.status == 101 && !is_10 && g.says_upgrade &&
 					 g.upgrade_count == 1 && g.names_websocket;
-	response.is_last = is_last_of_connection(&g, is_10) ||
-			   response.framing.kind == HTTP1_UNTIL_CLOSE;
+	response.is_last =
+		is_last_of_connection(&g, is_10) || response.framing.kind == HTTP1_UNTIL_CLOSE;
 	*out_response = response;
 	return PARSED_OK;
 }
@@ -503,7 +512,8 @@ static bool skip_char(struct text *io_rest, const char *any)
 	return true;
 }
 
-/* What browsers do with it: the refresh steps of the HTML standard, but for what they skip as noise. */
+/* What browsers do with it: the refresh steps of the HTML standard, but for what they skip as
+ * noise. */
 enum http1_refresh http1_read_refresh(struct text value, struct text *out_url)
 {
 	size_t digits = 0;

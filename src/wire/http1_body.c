@@ -1,6 +1,7 @@
 /*
- * The walk along a body: data is counted, lines are judged. A line that is not complete passes nothing, so that a trailer
- * that must not be never reaches the other side. Called by the HTTP filters of proxy/tunnel.
+ * The walk along a body: data is counted, lines are judged. A line that is not complete passes
+ * nothing, so that a trailer that must not be never reaches the other side. Called by the HTTP
+ * filters of proxy/tunnel.
  */
 #include "wire/http1_body.h"
 
@@ -8,12 +9,26 @@
 
 #define SIZE_DIGITS_MAX 16
 
-/* Fields that frame, route or change the connection (RFC 9110 section 6.5.1): a reader may merge trailers into the head. */
+/* Fields that frame, route or change the connection (RFC 9110 section 6.5.1): a reader may merge
+ * trailers into the head. */
 static const char *const forbidden_trailers[] = {
-	"connection",	    "content-encoding", "content-length",    "content-location", "content-range",
-	"content-type",	    "content_length",	"host",		     "keep-alive",	 "location",
-	"proxy-connection", "refresh",		"transfer-encoding", "transfer_encoding", "te",
-	"trailer",	    "upgrade",
+	"connection",
+	"content-encoding",
+	"content-length",
+	"content-location",
+	"content-range",
+	"content-type",
+	"content_length",
+	"host",
+	"keep-alive",
+	"location",
+	"proxy-connection",
+	"refresh",
+	"transfer-encoding",
+	"transfer_encoding",
+	"te",
+	"trailer",
+	"upgrade",
 };
 
 void http1_body_start(struct http1_body *body, const struct http1_framing *framing)
@@ -38,7 +53,8 @@ void http1_body_start(struct http1_body *body, const struct http1_framing *frami
 	}
 }
 
-/* Find the line at the front of `t`, without its CR LF; both must come together and nothing else that is no text. */
+/* Find the line at the front of `t`, without its CR LF; both must come together and nothing else
+ * that is no text. */
 static enum parsed find_line(struct text t, size_t max, struct text *out_line)
 {
 	for (size_t i = 0; i < t.len && i < max; i++) {
@@ -64,7 +80,8 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* chunk-size and, if any, extensions behind a semicolon that follows at once (RFC 9112 section 7.1). */
+/* chunk-size and, if any, extensions behind a semicolon that follows at once (RFC 9112
+ * section 7.1). */
 static bool read_chunk_line(struct text line, uint64_t *out_size)
 {
 	uint64_t size = 0;
@@ -108,7 +125,8 @@ static enum parsed step_data(struct http1_body *body, size_t len, size_t *io_at)
 	*io_at += step;
 	body->left -= step;
 	if (body->left == 0)
-		body->state = body->framing == HTTP1_CHUNKED ? HTTP1_BODY_CHUNK_END : HTTP1_BODY_DONE;
+		body->state =
+			body->framing == HTTP1_CHUNKED ? HTTP1_BODY_CHUNK_END : HTTP1_BODY_DONE;
 	return PARSED_OK;
 }
 
@@ -154,7 +172,8 @@ static enum parsed step_line(struct http1_body *body, struct text rest, size_t *
 	return r;
 }
 
-enum parsed http1_body_advance(struct http1_body *body, const uint8_t *bytes, size_t len, size_t *out_len)
+enum parsed http1_body_advance(struct http1_body *body, const uint8_t *bytes, size_t len,
+			       size_t *out_len)
 {
 	size_t at = 0;
 	enum parsed r = body->state == HTTP1_BODY_BROKEN ? PARSED_BAD : PARSED_OK;
@@ -165,7 +184,8 @@ enum parsed http1_body_advance(struct http1_body *body, const uint8_t *bytes, si
 		else if (body->state == HTTP1_BODY_DATA)
 			r = step_data(body, len, &at);
 		else
-			r = step_line(body, (struct text){ (const char *)bytes + at, len - at }, &at);
+			r = step_line(body, (struct text){ (const char *)bytes + at, len - at },
+				      &at);
 	}
 	if (r == PARSED_BAD)
 		body->state = HTTP1_BODY_BROKEN;

@@ -1,6 +1,7 @@
 /*
- * What the first bytes of a flow are, by a table asked in order: the first sniffer that does not say no decides. Judges
- * nothing and parses nothing; the parser of the kind found says whether the bytes are any good. Called by proxy/tunnel.
+ * What the first bytes of a flow are, by a table asked in order: the first sniffer that does not
+ * say no decides. Judges nothing and parses nothing; the parser of the kind found says whether the
+ * bytes are any good. Called by proxy/tunnel.
  */
 #include "wire/sniff.h"
 
@@ -30,7 +31,8 @@ static enum guess sniff_ssh(const uint8_t *bytes, size_t len)
 	return starts_with(bytes, len, "SSH-2.0-");
 }
 
-/* A method starts with a letter; a broken request line is still an attempt at HTTP, and the parser's to refuse. */
+/* A method starts with a letter; a broken request line is still an attempt at HTTP, and the
+ * parser's to refuse. */
 static enum guess sniff_http(const uint8_t *bytes, size_t len)
 {
 	uint8_t letter = bytes[0] | 0x20;

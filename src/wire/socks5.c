@@ -1,6 +1,7 @@
 /*
- * SOCKS5 messages, whole or not at all: each take function works on a copy of the caller's cursor and moves the
- * original only when the message is complete. Knows no lease, no policy, no socket. Called by proxy/handshake.
+ * SOCKS5 messages, whole or not at all: each take function works on a copy of the caller's cursor
+ * and moves the original only when the message is complete. Knows no lease, no policy, no socket.
+ * Called by proxy/handshake.
  */
 #include "wire/socks5.h"
 
@@ -103,7 +104,7 @@ enum parsed socks5_take_request(struct cursor *in, struct socks5_request *out_re
 	cursor_expect(&c, 0x00);
 	atyp = cursor_u8(&c);
 	if (cursor_ok(&c)) {
-		/* An unknown type has an unknown length: waiting for the rest would wait for ever. */
+		/* An unknown type has an unknown length: there is nothing to wait for. */
 		if (atyp != ATYP_V4 && atyp != ATYP_NAME && atyp != ATYP_V6)
 			return bad(SOCKS5_FAULT_ADDRESS_TYPE, out_fault);
 		read_host(&c, atyp, &request);

@@ -1,15 +1,16 @@
 /*
- * A ClientHello read where it lies, in two passes. The layout pass steps from record header to record header until the
- * message is complete: at most RECORDS_MAX headers, so a guest that sends one byte at a time costs a bounded walk for each.
- * The content pass runs once, over a complete message, and steps over record headers as it meets them. Any doubt is BAD:
- * the server may read the same bytes differently. Decides nothing. Called by proxy/tunnel.
+ * A ClientHello read where it lies, in two passes. The layout pass steps from record header to
+ * record header until the message is complete: at most RECORDS_MAX headers, so a guest that sends
+ * one byte at a time costs a bounded walk for each. The content pass runs once, over a complete
+ * message, and steps over record headers as it meets them. Any doubt is BAD: the server may read
+ * the same bytes differently. Decides nothing. Called by proxy/tunnel.
  */
 #include "wire/tls_hello.h"
 
 #include <string.h>
 
 #define RECORD_HEADER_LEN 5
-#define RECORD_MAX 16384       /* plaintext, RFC 8446 section 5.1 */
+#define RECORD_MAX 16384			 /* plaintext, RFC 8446 section 5.1 */
 #define RECORD_CIPHERTEXT_MAX (RECORD_MAX + 256) /* section 5.2; TLS 1.3 early data */
 #define RECORDS_MAX 4096
 #define MESSAGE_HEADER_LEN 4
@@ -62,10 +63,10 @@ static enum parsed read_record_header(const uint8_t *at, size_t left, size_t max
 
 /* The bytes of one handshake message, spread over the records that start at `at`. */
 struct message {
-	const uint8_t *at; /* next byte, or the record header in front of it */
+	const uint8_t *at;  /* next byte, or the record header in front of it */
 	size_t record_left; /* bytes of the message that are left in this record */
-	size_t left;        /* bytes of the innermost open field that are left */
-	bool broken;        /* a field was longer than what encloses it */
+	size_t left;	    /* bytes of the innermost open field that are left */
+	bool broken;	    /* a field was longer than what encloses it */
 };
 
 static void enter_record(struct message *m)
@@ -150,7 +151,8 @@ static void read_server_name(struct message *m, struct tls_hello *hello)
 	size_t len = take_be16(m);
 	char name[DNAME_MAX];
 
-	/* RFC 6066 section 3: a name is at least one octet, one name of a type; no other type was ever defined. */
+	/* RFC 6066 section 3: a name is at least one octet, one name of a type; no other type was
+	 * ever defined. */
 	if (name_type != 0 || len == 0 || len != m->left)
 		m->broken = true;
 	hello->sni = TLS_HELLO_SNI_INVALID;
@@ -254,12 +256,13 @@ static bool read_client_hello(struct message *m, struct tls_hello *hello)
 /* --- the layout pass --- */
 
 struct layout {
-	size_t start;       /* where the first handshake record starts */
-	size_t len;         /* bytes up to the end of the record that completes the message */
+	size_t start;	    /* where the first handshake record starts */
+	size_t len;	    /* bytes up to the end of the record that completes the message */
 	size_t message_len; /* with its header */
 };
 
-/* Take in the part of the message header that this record holds; BAD as soon as it cannot be a ClientHello. */
+/* Take in the part of the message header that this record holds; BAD as soon as it cannot be a
+ * ClientHello. */
 static enum parsed read_message_header(const uint8_t *at, size_t len, size_t *have,
 				       size_t *message_len)
 {
@@ -279,7 +282,8 @@ static enum parsed read_message_header(const uint8_t *at, size_t len, size_t *ha
 	return PARSED_OK;
 }
 
-/* Walk handshake records from layout->start until a ClientHello is complete and ends where its last record ends. */
+/* Walk handshake records from layout->start until a ClientHello is complete and ends where its last
+ * record ends. */
 static enum parsed lay_out(const uint8_t *bytes, size_t len, struct layout *layout)
 {
 	size_t at = layout->start;
@@ -299,7 +303,8 @@ static enum parsed lay_out(const uint8_t *bytes, size_t len, struct layout *layo
 			return r;
 		at += RECORD_HEADER_LEN;
 		visible = record.len < len - at ? record.len : len - at;
-		if (read_message_header(bytes + at, visible, &header_have, &message_len) != PARSED_OK)
+		if (read_message_header(bytes + at, visible, &header_have, &message_len) !=
+		    PARSED_OK)
 			return PARSED_BAD;
 		have += record.len;
 		if (header_have == MESSAGE_HEADER_LEN && have > message_len)
@@ -322,7 +327,8 @@ static enum parsed malformed(enum tls_hello_fault *out_fault)
 	return PARSED_BAD;
 }
 
-/* Read the hello that starts at `start`. What is not complete within TLS_HELLO_MAX bytes of the stream never will be. */
+/* Read the hello that starts at `start`. What is not complete within TLS_HELLO_MAX bytes of the
+ * stream never will be. */
 static enum parsed read_hello_at(const uint8_t *bytes, size_t len, size_t start,
 				 struct tls_hello *out_hello, enum tls_hello_fault *out_fault)
 {
@@ -370,7 +376,8 @@ enum parsed tls_hello_read_second(const uint8_t *bytes, size_t len, struct tls_h
 						   &record);
 
 		if (bytes[at] == RECORD_CHANGE_CIPHER_SPEC) {
-			/* One of them, in compatibility mode (section 5 and appendix D.4): a single byte 01. */
+			/* One of them, in compatibility mode (section 5 and appendix D.4): a single
+			 * byte 01. */
 			if (seen_change || (r == PARSED_OK && record.len != 1))
 				return malformed(out_fault);
 			if (r == PARSED_OK && visible - at > RECORD_HEADER_LEN &&
@@ -403,8 +410,10 @@ static enum parsed gather_answer(const uint8_t *bytes, size_t len, uint8_t *head
 {
 	size_t at = 0, have = 0;
 
-	/* A client drops change_cipher_spec records wherever they come (section 5), so an answer may stand behind them. */
-	for (unsigned i = 0; i < SKIPPED_MAX && at < len && bytes[at] == RECORD_CHANGE_CIPHER_SPEC; i++) {
+	/* A client drops change_cipher_spec records wherever they come (section 5), so an answer
+	 * may stand behind them. */
+	for (unsigned i = 0; i < SKIPPED_MAX && at < len && bytes[at] == RECORD_CHANGE_CIPHER_SPEC;
+	     i++) {
 		struct record record = { 0 };
 		enum parsed r = read_record_header(bytes + at, len - at, 1, &record);
 
@@ -437,7 +446,8 @@ static enum parsed gather_answer(const uint8_t *bytes, size_t len, uint8_t *head
 	return PARSED_OK;
 }
 
-enum parsed tls_hello_read_answer(const uint8_t *bytes, size_t len, enum tls_first_answer *out_answer)
+enum parsed tls_hello_read_answer(const uint8_t *bytes, size_t len,
+				  enum tls_first_answer *out_answer)
 {
 	uint8_t head[MESSAGE_HEADER_LEN + 2 + RANDOM_LEN];
 

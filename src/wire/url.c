@@ -1,7 +1,7 @@
 /*
- * One reading of a URL, and only where there is one: whatever RFC 3986 and the browsers' URL Standard take for different
- * authorities is refused, so that the client cannot go where we did not look. Called by proxy/redirect, the HTTP filters,
- * the HTTP front and the tools.
+ * One reading of a URL, and only where there is one: whatever RFC 3986 and the browsers' URL
+ * Standard take for different authorities is refused, so that the client cannot go where we did not
+ * look. Called by proxy/redirect, the HTTP filters, the HTTP front and the tools.
  */
 #include "wire/url.h"
 
@@ -46,8 +46,7 @@ static bool read_bracketed(struct text t, struct url_host *host, size_t *out_len
 {
 	size_t len = span_until(t, "]");
 
-	if (len == t.len ||
-	    !addr_parse((struct text){ t.at + 1, len - 1 }, &host->addr) ||
+	if (len == t.len || !addr_parse((struct text){ t.at + 1, len - 1 }, &host->addr) ||
 	    host->addr.family != ADDR_V6)
 		return false;
 	host->is_address = true;
@@ -95,7 +94,8 @@ bool url_host_equal(const struct url_host *a, const struct url_host *b)
 
 /* --- whole URLs --- */
 
-/* Characters that browsers drop, turn into slashes or encode, each in its own way, whatever they stand in. */
+/* Characters that browsers drop, turn into slashes or encode, each in its own way, whatever they
+ * stand in. */
 static bool is_suspect(struct text t)
 {
 	for (size_t i = 0; i < t.len; i++) {
@@ -114,8 +114,8 @@ static size_t scheme_len(struct text t)
 
 	if (t.len == 0 || !is_letter(t.at[0]))
 		return 0;
-	while (len < t.len && (is_letter(t.at[len]) || text_is_digit(t.at[len]) || t.at[len] == '+' ||
-			       t.at[len] == '-' || t.at[len] == '.'))
+	while (len < t.len && (is_letter(t.at[len]) || text_is_digit(t.at[len]) ||
+			       t.at[len] == '+' || t.at[len] == '-' || t.at[len] == '.'))
 		len++;
 	return len < t.len && t.at[len] == ':' ? len + 1 : 0;
 }
@@ -188,8 +188,9 @@ static bool is_dot_segment(struct text segment)
 }
 
 /*
- * Could removing dot segments (RFC 3986 section 5.2.4) make this path start with two slashes, as an authority does? Where
- * both are in it, the answer depends on the path of the base, which is not known here.
+ * Could removing dot segments (RFC 3986 section 5.2.4) make this path start with two slashes, as an
+ * authority does? Where both are in it, the answer depends on the path of the base, which is not
+ * known here.
  */
 static bool may_turn_into_network_path(struct text path)
 {
@@ -217,7 +218,8 @@ bool url_resolve(struct text reference, const struct url *base, struct url *out_
 		return url_read(reference, out_url);
 	if (reference.len >= 2 && reference.at[0] == '/' && reference.at[1] == '/')
 		return read_network_path(reference, base->scheme, out_url);
-	/* A colon in the first segment would be a scheme to a reader with other letters (section 4.2). */
+	/* A colon in the first segment would be a scheme to a reader with other letters
+	 * (section 4.2). */
 	first_len = span_until(reference, "/?#");
 	if (span_until(reference, ":") < first_len || may_turn_into_network_path(reference))
 		return false;

@@ -44,8 +44,9 @@ size_t answer_build_name(const char *text, uint8_t *out_wire)
 	return len;
 }
 
-void answer_build_record(struct answer_build *b, enum answer_section section, const char *owner, uint16_t type,
-			 uint16_t class, uint32_t ttl_s, const void *data, size_t len)
+void answer_build_record(struct answer_build *b, enum answer_section section, const char *owner,
+			 uint16_t type, uint16_t class, uint32_t ttl_s, const void *data,
+			 size_t len)
 {
 	struct sink s = sink_over(b->bytes + b->len, sizeof(b->bytes) - b->len);
 	uint8_t wire[512];
@@ -62,17 +63,20 @@ void answer_build_record(struct answer_build *b, enum answer_section section, co
 		count[0]++;
 }
 
-void answer_build_address(struct answer_build *b, const char *owner, uint32_t ttl_s, const char *address)
+void answer_build_address(struct answer_build *b, const char *owner, uint32_t ttl_s,
+			  const char *address)
 {
 	struct addr addr;
 
 	if (!addr_parse(text_of(address), &addr))
 		abort();
-	answer_build_record(b, IN_ANSWER, owner, addr.family == ADDR_V4 ? DNS_TYPE_A : DNS_TYPE_AAAA, 1,
-			    ttl_s, addr.octets, addr_len(&addr));
+	answer_build_record(b, IN_ANSWER, owner,
+			    addr.family == ADDR_V4 ? DNS_TYPE_A : DNS_TYPE_AAAA, 1, ttl_s,
+			    addr.octets, addr_len(&addr));
 }
 
-void answer_build_alias(struct answer_build *b, const char *owner, uint32_t ttl_s, const char *target)
+void answer_build_alias(struct answer_build *b, const char *owner, uint32_t ttl_s,
+			const char *target)
 {
 	uint8_t wire[512];
 

@@ -1,4 +1,5 @@
-/* The builder behind hello_build.h. Knows the layout of RFC 8446 section 4.1.2 a second time, written the other way round. */
+/* The builder behind hello_build.h. Knows the layout of RFC 8446 section 4.1.2 a second time,
+ * written the other way round. */
 #include "hello_build.h"
 
 #include <string.h>
@@ -43,7 +44,6 @@ size_t hello_build_message(const struct hello_build *b, uint8_t *out_message)
 	struct sink s = sink_over(out_message, 140000);
 	size_t body_len = 2u + 32 + 1 + b->session_len + 2 + b->suites_len + 1 + b->methods_len;
 
-
 	if (!b->without_block)
 		body_len += 2 + b->extensions_len;
 	sink_u8(&s, 1);
@@ -82,8 +82,11 @@ size_t hello_build_browser(const char *name, uint8_t *out_bytes)
 {
 	static const uint8_t groups[] = { 0, 10, 0x8a, 0x8a, 0x11, 0xec, 0, 29, 0, 23, 0, 24 };
 	static const uint8_t versions[] = { 6, 0xca, 0xca, 3, 4, 3, 3 };
-	static const uint8_t alpn[] = { 0, 12, 2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1' };
-	static const uint8_t ech[] = { 0, 0, 1, 0, 1, 0x2a, 0, 32, [8 + 32] = 0, 144, [8 + 32 + 2 + 144 - 1] = 1 };
+	static const uint8_t alpn[] = { 0,   12,  2,   'h', '2', 8,   'h',
+					't', 't', 'p', '/', '1', '.', '1' };
+	static const uint8_t ech[] = {
+		0, 0, 1, 0, 1, 0x2a, 0, 32, [8 + 32] = 0, 144, [8 + 32 + 2 + 144 - 1] = 1
+	};
 	uint8_t shares[2 + 5 + 4 + 1216 + 4 + 32] = { 0 };
 	struct sink s = sink_over(shares, sizeof(shares));
 	uint8_t message[4096];

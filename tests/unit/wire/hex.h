@@ -1,4 +1,5 @@
-/* Bytes for tests: hex text to bytes, and copies of exactly their size, so that the sanitizer sees the first byte too far. */
+/* Bytes for tests: hex text to bytes, and copies of exactly their size, so that the sanitizer sees
+ * the first byte too far. */
 #ifndef EGRESS_TESTS_WIRE_HEX_H
 #define EGRESS_TESTS_WIRE_HEX_H
 
@@ -27,7 +28,8 @@ static inline size_t hex_bytes(const char *hex, uint8_t *out_bytes)
 	return count;
 }
 
-/* A block of exactly `len` bytes; the caller frees it. A block of none is one that may not be read at all. */
+/* A block of exactly `len` bytes; the caller frees it. A block of none is one that may not be read
+ * at all. */
 static inline uint8_t *exact_copy(const void *bytes, size_t len)
 {
 	uint8_t *block = malloc(len == 0 ? 1 : len);

@@ -1,4 +1,5 @@
-/* Control messages: every row of the table goes there and back, and nothing that is not in the table passes. */
+/* Control messages: every row of the table goes there and back, and nothing that is not in the
+ * table passes. */
 #include <criterion/criterion.h>
 
 #include "hex.h"
@@ -7,8 +8,9 @@
 /* A message of this type whose fields are all different. */
 static struct ctl_msg example(enum ctl_type type)
 {
-	static const char *const texts[CTL_MSG_FIELDS_MAX] = { "", "sidecar", "0.1.0", "a\tb\n",
-							       "x", "y", "z", "\xff\x80" };
+	static const char *const texts[CTL_MSG_FIELDS_MAX] = {
+		"", "sidecar", "0.1.0", "a\tb\n", "x", "y", "z", "\xff\x80"
+	};
 	struct ctl_msg msg = { .type = type };
 
 	for (unsigned i = 0; ctl_row(type)->fields[i] != '\0'; i++) {
@@ -37,7 +39,8 @@ Test(ctl_msg, every_row_survives_the_way_there_and_back)
 		size_t len = ctl_msg_write(&msg, packet, sizeof(packet));
 
 		cr_assert_gt(len, 0);
-		cr_assert_eq(ctl_msg_read(packet, len, &again), PARSED_OK, "%s", ctl_row(msg.type)->word);
+		cr_assert_eq(ctl_msg_read(packet, len, &again), PARSED_OK, "%s",
+			     ctl_row(msg.type)->word);
 		assert_same(&msg, &again);
 	}
 }

@@ -1,4 +1,5 @@
-/* Responses: addresses come only from a whole, consistent message, by the chain that starts at the asked name. */
+/* Responses: addresses come only from a whole, consistent message, by the chain that starts at the
+ * asked name. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -194,7 +195,8 @@ Test(dns_answer, records_of_names_off_the_chain_are_ignored)
 
 Test(dns_answer, an_owner_that_is_no_host_name_matches_nothing)
 {
-	static const char *const owners[] = { "allo\x01wed.test", "allo wed.test", "*.allowed.test", "allowed.1" };
+	static const char *const owners[] = { "allo\x01wed.test", "allo wed.test", "*.allowed.test",
+					      "allowed.1" };
 
 	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
 		start_a();
@@ -216,10 +218,13 @@ Test(dns_answer, authority_and_additional_give_no_address)
 
 	for (unsigned section = IN_AUTHORITY; section <= IN_ADDITIONAL; section++) {
 		start_a();
-		answer_build_record(&b, (enum answer_section)section, OWNER, DNS_TYPE_A, 1, 60, octets, 4);
+		answer_build_record(&b, (enum answer_section)section, OWNER, DNS_TYPE_A, 1, 60,
+				    octets, 4);
 		assert_outcome(DNS_OUTCOME_NO_ADDRESS, "C139");
-		answer_build_record(&b, (enum answer_section)section, OWNER, DNS_TYPE_CNAME, 1, 60, "", 0);
-		answer_build_record(&b, (enum answer_section)section, OWNER, DNS_TYPE_A, 1, 60, octets, 3);
+		answer_build_record(&b, (enum answer_section)section, OWNER, DNS_TYPE_CNAME, 1, 60,
+				    "", 0);
+		answer_build_record(&b, (enum answer_section)section, OWNER, DNS_TYPE_A, 1, 60,
+				    octets, 3);
 		assert_outcome(DNS_OUTCOME_NO_ADDRESS, "bounds are all that counts there");
 	}
 }
@@ -263,7 +268,8 @@ Test(dns_answer, one_owner_has_one_alias_or_addresses_never_both)
 
 Test(dns_answer, an_alias_leads_to_a_host_name)
 {
-	static const char *const targets[] = { ".", "*.test", "a b.test", "127.0.0.1", "0x7f", "foo.9" };
+	static const char *const targets[] = { ".",	    "*.test", "a b.test",
+					       "127.0.0.1", "0x7f",   "foo.9" };
 
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		start_a();
@@ -275,6 +281,7 @@ Test(dns_answer, an_alias_leads_to_a_host_name)
 	assert_outcome(DNS_OUTCOME_NO_ADDRESS, "C134");
 	start_a();
 	answer_build_alias(&b, OWNER, 60, "x@20"); /* x.test, the end compressed */
+	assert_outcome(DNS_OUTCOME_NO_ADDRESS, "a pointer at the very end");
 	answer_build_address(&b, "x.test", 60, "192.0.2.1");
 	assert_addresses("192.0.2.1", "a compressed target");
 }
@@ -282,7 +289,8 @@ Test(dns_answer, an_alias_leads_to_a_host_name)
 Test(dns_answer, alias_data_is_exactly_one_name)
 {
 	static const char *const data[] = {
-		"", "01", "0161", "016100 00", "c00c 00", "c0", "0161 c00c 0161 00", "c0ff", "ff", "40", "80",
+		"",	"01", "0161", "016100 00", "c00c 00", "c0", "0161 c00c 0161 00",
+		"c0ff", "ff", "40",   "80",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
@@ -317,7 +325,7 @@ Test(dns_answer, records_of_another_class_are_not_used)
 {
 	static const uint8_t octets[4] = { 192, 0, 2, 1 };
 
-	for (uint16_t class = 0; class < 256; class++) {
+	for (uint16_t class = 0; class < 256; class ++) {
 		start_a();
 		answer_build_record(&b, IN_ANSWER, OWNER, DNS_TYPE_A, class, 60, octets, 4);
 		assert_outcome(class == 1 ? DNS_OUTCOME_ADDRESSES : DNS_OUTCOME_MALFORMED, "class");
@@ -333,12 +341,16 @@ Test(dns_answer, a_pointer_leads_strictly_back_or_nowhere)
 		const char *owner;
 		enum dns_outcome outcome;
 	} pointers[] = {
-		{ "@12", DNS_OUTCOME_ADDRESSES }, { "@20", DNS_OUTCOME_NO_ADDRESS },
-		{ "allowed@20", DNS_OUTCOME_ADDRESSES }, { "@24", DNS_OUTCOME_MALFORMED },
-		{ "@30", DNS_OUTCOME_MALFORMED }, /* itself, C155 */
+		{ "@12", DNS_OUTCOME_ADDRESSES },
+		{ "@20", DNS_OUTCOME_NO_ADDRESS },
+		{ "allowed@20", DNS_OUTCOME_ADDRESSES },
+		{ "@24", DNS_OUTCOME_MALFORMED },
+		{ "@30", DNS_OUTCOME_MALFORMED },    /* itself, C155 */
 		{ "@0x3ff", DNS_OUTCOME_MALFORMED }, /* past the end, C156 */
-		{ "@31", DNS_OUTCOME_MALFORMED }, { "@40", DNS_OUTCOME_MALFORMED },
-		{ "@0", DNS_OUTCOME_MALFORMED }, /* the header */ { "@11", DNS_OUTCOME_MALFORMED },
+		{ "@31", DNS_OUTCOME_MALFORMED },
+		{ "@40", DNS_OUTCOME_MALFORMED },
+		{ "@0", DNS_OUTCOME_MALFORMED },
+		/* the header */ { "@11", DNS_OUTCOME_MALFORMED },
 		{ "x@30", DNS_OUTCOME_MALFORMED }, /* into its own start */
 		{ "@25", DNS_OUTCOME_NO_ADDRESS }, /* the root at the end of the question's name */
 	};
@@ -388,7 +400,8 @@ Test(dns_answer, a_name_is_at_most_255_bytes_however_it_is_put_together)
 				    answer_build_name(longest, wire));
 		answer_build_address(&b, longest, 60, "10.0.0.1");
 		answer_build_address(&b, OWNER, 60, "192.0.2.1");
-		assert_outcome(over ? DNS_OUTCOME_MALFORMED : DNS_OUTCOME_ADDRESSES, "uncompressed");
+		assert_outcome(over ? DNS_OUTCOME_MALFORMED : DNS_OUTCOME_ADDRESSES,
+			       "uncompressed");
 	}
 	/* 13 bytes of the question behind labels: 255 is reached by 241 bytes in front. */
 	for (size_t over = 0; over <= 1; over++) {
@@ -406,14 +419,20 @@ Test(dns_answer, hex_cases_of_the_wire_are_malformed)
 {
 #define QUESTION "07616c6c6f776564047465737400 0001 0001"
 	static const char *const cases[] = {
-		"1234818000010001 00000000" QUESTION "c01e 0001 0001 00000000 0004 0a090906", /* C155 */
-		"1234818000010001 00000000" QUESTION "c3ff 0001 0001 00000000 0004 0a090906", /* C156 */
+		"1234818000010001 00000000" QUESTION
+		"c01e 0001 0001 00000000 0004 0a090906", /* C155 */
+		"1234818000010001 00000000" QUESTION
+		"c3ff 0001 0001 00000000 0004 0a090906",	 /* C156 */
 		"1234818000010001 00000000" QUESTION "03616161", /* C157 */
-		"1234818000010001 00000000" QUESTION "c00c 0001 0001 00000000 0010 0a090906", /* C158 */
-		"12348180000101f4 00000000" QUESTION "c00c 0001 0001 00000000 0004 09090909", /* C159 */
+		"1234818000010001 00000000" QUESTION
+		"c00c 0001 0001 00000000 0010 0a090906", /* C158 */
+		"12348180000101f4 00000000" QUESTION
+		"c00c 0001 0001 00000000 0004 09090909", /* C159 */
 		"1234818000000001 00000000" QUESTION "c00c 0001 0001 00000000 0004 09090909",
-		"1234818000020001 00000000" QUESTION QUESTION "c00c 0001 0001 00000000 0004 09090909",
-		"ffff818000010001 00000000" QUESTION "c00c 0001 0001 00000000 0004 09090909", /* C150 */
+		"1234818000020001 00000000" QUESTION QUESTION
+		"c00c 0001 0001 00000000 0004 09090909",
+		"ffff818000010001 00000000" QUESTION
+		"c00c 0001 0001 00000000 0004 09090909", /* C150 */
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -460,7 +479,8 @@ Test(dns_answer, a_ttl_with_the_top_bit_counts_as_zero)
 	static const struct {
 		uint32_t raw, ttl_s;
 	} ttls[] = {
-		{ 0, 0 }, { 1, 1 }, { 0x7fffffff, 0x7fffffff }, { 0x80000000, 0 }, { 0xffffffff, 0 },
+		{ 0, 0 },	   { 1, 1 },	      { 0x7fffffff, 0x7fffffff },
+		{ 0x80000000, 0 }, { 0xffffffff, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(ttls); i++) {
@@ -481,15 +501,15 @@ Test(dns_answer, each_rcode_has_its_outcome)
 {
 	for (unsigned rcode = 0; rcode < 16; rcode++) {
 		start("allowed.test", DNS_TYPE_A, (uint16_t)(0x8180 | rcode));
-		assert_outcome(rcode == 0 ? DNS_OUTCOME_NO_ADDRESS :
-			       rcode == 3 ? DNS_OUTCOME_NXDOMAIN :
-					    DNS_OUTCOME_SERVER_FAILURE,
+		assert_outcome(rcode == 0   ? DNS_OUTCOME_NO_ADDRESS
+			       : rcode == 3 ? DNS_OUTCOME_NXDOMAIN
+					    : DNS_OUTCOME_SERVER_FAILURE,
 			       "rcode");
 		cr_assert_eq(read_now().rcode, rcode);
 		answer_build_address(&b, OWNER, 60, "192.0.2.1");
-		assert_outcome(rcode == 0 ? DNS_OUTCOME_ADDRESSES :
-			       rcode == 3 ? DNS_OUTCOME_MALFORMED :
-					    DNS_OUTCOME_SERVER_FAILURE,
+		assert_outcome(rcode == 0   ? DNS_OUTCOME_ADDRESSES
+			       : rcode == 3 ? DNS_OUTCOME_MALFORMED
+					    : DNS_OUTCOME_SERVER_FAILURE,
 			       "rcode beside an address");
 	}
 }
@@ -541,9 +561,9 @@ Test(dns_answer, absence_lasts_as_long_as_the_zone_says)
 		const char *zone;
 		uint32_t ttl_s, minimum_s, want_s;
 	} zones[] = {
-		{ "test", 300, 60, 60 },	 { "test", 60, 300, 60 },  { "TEST", 5, 300, 5 },
-		{ "allowed.test", 70, 80, 70 }, { ".", 900, 800, 800 },	  { "other", 300, 60, 0 },
-		{ "x.allowed.test", 9, 9, 0 },	 { "wed.test", 9, 9, 0 },
+		{ "test", 300, 60, 60 },	{ "test", 60, 300, 60 }, { "TEST", 5, 300, 5 },
+		{ "allowed.test", 70, 80, 70 }, { ".", 900, 800, 800 },	 { "other", 300, 60, 0 },
+		{ "x.allowed.test", 9, 9, 0 },	{ "wed.test", 9, 9, 0 },
 	};
 	static const uint16_t flags[] = { ORDINARY, NO_NAME };
 
@@ -554,7 +574,8 @@ Test(dns_answer, absence_lasts_as_long_as_the_zone_says)
 		cr_assert_eq(read_now().ttl_s, 0, "without an SOA");
 		answer_build_soa(&b, zones[z].zone, zones[z].ttl_s, zones[z].minimum_s);
 		cr_assert_eq(read_now().ttl_s, zones[z].want_s, "%s", zones[z].zone);
-		assert_outcome(i % 2 ? DNS_OUTCOME_NXDOMAIN : DNS_OUTCOME_NO_ADDRESS, zones[z].zone);
+		assert_outcome(i % 2 ? DNS_OUTCOME_NXDOMAIN : DNS_OUTCOME_NO_ADDRESS,
+			       zones[z].zone);
 	}
 }
 
@@ -581,8 +602,12 @@ Test(dns_answer, the_end_of_the_chain_decides_about_absence)
 Test(dns_answer, a_broken_soa_makes_a_negative_answer_malformed)
 {
 	static const char *const data[] = {
-		"", "00", "0000", "0000 00000001 00000002 00000003 00000004 000000",
-		"0000 00000001 00000002 00000003 00000004 00000005 00", "ff00 00000001 00000002 00000003 00000004 00000005",
+		"",
+		"00",
+		"0000",
+		"0000 00000001 00000002 00000003 00000004 000000",
+		"0000 00000001 00000002 00000003 00000004 00000005 00",
+		"ff00 00000001 00000002 00000003 00000004 00000005",
 		"0161",
 	};
 
@@ -610,9 +635,11 @@ Test(dns_answer, one_changed_byte_gives_no_address_that_is_not_in_the_message)
 
 			b.bytes[at] = (uint8_t)v;
 			answer = read_now();
-			cr_assert_eq(answer.outcome == DNS_OUTCOME_ADDRESSES, answer.addr_count > 0);
+			cr_assert_eq(answer.outcome == DNS_OUTCOME_ADDRESSES,
+				     answer.addr_count > 0);
 			if (answer.addr_count > 0)
-				cr_assert_not_null(memmem(b.bytes, b.len, answer.addrs[0].octets, 4));
+				cr_assert_not_null(
+					memmem(b.bytes, b.len, answer.addrs[0].octets, 4));
 		}
 		b.bytes[at] = right;
 	}

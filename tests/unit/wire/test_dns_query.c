@@ -108,14 +108,17 @@ Test(dns_query, only_a_whole_echo_fits)
 	for (size_t n = 0; n <= len; n++) {
 		uint8_t *block = exact_copy(message, n);
 
-		cr_assert_eq(dns_query_fits(&q, block, n), n == len ? DNS_FIT_EXACT : DNS_FIT_MISFIT);
+		cr_assert_eq(dns_query_fits(&q, block, n),
+			     n == len ? DNS_FIT_EXACT : DNS_FIT_MISFIT);
 		free(block);
 	}
 	cr_assert_eq(dns_query_fits(&q, message, sizeof(message)), DNS_FIT_EXACT);
-	cr_assert_eq(dns_query_fits(&q, q.bytes, q.len), DNS_FIT_MISFIT, "our own query, reflected");
+	cr_assert_eq(dns_query_fits(&q, q.bytes, q.len), DNS_FIT_MISFIT,
+		     "our own query, reflected");
 }
 
-/* What one bit of the echo does: the flags that say nothing about whose it is may change, nothing else. */
+/* What one bit of the echo does: the flags that say nothing about whose it is may change, nothing
+ * else. */
 Test(dns_query, a_changed_bit_of_what_identifies_it_is_a_misfit)
 {
 	struct dns_query q = query_for("a-1.test", DNS_TYPE_A);

@@ -8,7 +8,8 @@
 static const struct http1_framing chunked = { HTTP1_CHUNKED, 0 };
 
 /* Offer all at once; returns the result and how much may pass. */
-static enum parsed advance(const struct http1_framing *framing, const char *bytes, size_t len, size_t *out_len)
+static enum parsed advance(const struct http1_framing *framing, const char *bytes, size_t len,
+			   size_t *out_len)
 {
 	struct http1_body body;
 
@@ -38,8 +39,8 @@ Test(http1_body, a_body_ends_at_its_last_byte_and_not_one_later)
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		size_t n = 99;
 
-		cr_assert_eq(advance(&good[i].framing, good[i].bytes, strlen(good[i].bytes), &n), PARSED_OK,
-			     "row %zu", i);
+		cr_assert_eq(advance(&good[i].framing, good[i].bytes, strlen(good[i].bytes), &n),
+			     PARSED_OK, "row %zu", i);
 		cr_assert_eq(n, good[i].len, "row %zu: %zu", i, n);
 	}
 }
@@ -55,10 +56,11 @@ Test(http1_body, every_cut_of_a_body_passes_the_same_bytes)
 			size_t passed, more;
 
 			http1_body_start(&body, &good[i].framing);
-			cr_assert_eq(http1_body_advance(&body, block, first, &passed), PARSED_MORE, "row %zu, %zu",
-				     i, first);
+			cr_assert_eq(http1_body_advance(&body, block, first, &passed), PARSED_MORE,
+				     "row %zu, %zu", i, first);
 			cr_assert_leq(passed, first);
-			cr_assert_eq(http1_body_advance(&body, (const uint8_t *)good[i].bytes + passed,
+			cr_assert_eq(http1_body_advance(&body,
+							(const uint8_t *)good[i].bytes + passed,
 							len - passed, &more),
 				     PARSED_OK);
 			cr_assert_eq(passed + more, good[i].len);
@@ -77,8 +79,8 @@ Test(http1_body, bytes_one_by_one_hold_no_more_than_a_line)
 		http1_body_start(&body, &good[i].framing);
 		for (size_t n = 1; n <= good[i].len; n++) {
 			size_t step;
-			enum parsed r = http1_body_advance(&body, (const uint8_t *)good[i].bytes + passed,
-							   n - passed, &step);
+			enum parsed r = http1_body_advance(
+				&body, (const uint8_t *)good[i].bytes + passed, n - passed, &step);
 
 			passed += step;
 			cr_assert_eq(r, n == good[i].len ? PARSED_OK : PARSED_MORE);
@@ -97,7 +99,8 @@ Test(http1_body, a_body_until_close_never_ends_and_may_end_any_time)
 	http1_body_start(&body, &framing);
 	cr_assert(http1_body_may_end(&body) && !http1_body_is_done(&body));
 	for (unsigned i = 0; i < 3; i++) {
-		cr_assert_eq(http1_body_advance(&body, (const uint8_t *)"0\r\n\r\n", 5, &n), PARSED_MORE);
+		cr_assert_eq(http1_body_advance(&body, (const uint8_t *)"0\r\n\r\n", 5, &n),
+			     PARSED_MORE);
 		cr_assert_eq(n, 5);
 	}
 	cr_assert_eq(http1_body_advance(&body, NULL, 0, &n), PARSED_MORE);
@@ -124,22 +127,48 @@ Test(http1_body, broken_chunks_pass_nothing_of_what_is_broken)
 		size_t passes;
 	} rows[] = {
 		/* C229 */
-		{ "FFFFFFFFFFFFFFFF1\r\n", 0 }, { "FFFFFFFFFFFFFFFF\r\n", 0 }, { "8000000000000000\r\n", 0 },
-		{ "00000000000000005\r\nhello", 0 }, { "0x5\r\nhello\r\n", 0 }, { "+5\r\nhello\r\n", 0 },
-		{ " 5\r\nhello\r\n", 0 }, { "-5\r\n", 0 }, { "5\r\nhelloX\r\n", 8 }, { "5\r\nhello0\r\n\r\n", 8 },
-		{ "5\r\nhello\n0\r\n\r\n", 8 }, { "5\r\nhello\r0\r\n\r\n", 8 },
+		{ "FFFFFFFFFFFFFFFF1\r\n", 0 },
+		{ "FFFFFFFFFFFFFFFF\r\n", 0 },
+		{ "8000000000000000\r\n", 0 },
+		{ "00000000000000005\r\nhello", 0 },
+		{ "0x5\r\nhello\r\n", 0 },
+		{ "+5\r\nhello\r\n", 0 },
+		{ " 5\r\nhello\r\n", 0 },
+		{ "-5\r\n", 0 },
+		{ "5\r\nhelloX\r\n", 8 },
+		{ "5\r\nhello0\r\n\r\n", 8 },
+		{ "5\r\nhello\n0\r\n\r\n", 8 },
+		{ "5\r\nhello\r0\r\n\r\n", 8 },
 		/* other odd lines */
-		{ "\r\n", 0 }, { "g\r\n", 0 }, { "5 \r\nhello\r\n", 0 }, { "5\t\r\n", 0 }, { "5 ;x\r\n", 0 },
-		{ "5\nhello\r\n", 0 }, { "5\rhello\r\n", 0 }, { "5;a\nb\r\n", 0 }, { "5;a\x01\r\n", 0 },
-		{ ";x\r\n", 0 }, { "5,5\r\n", 0 }, { "5\r\r\n", 0 }, { "\x7f\r\n", 0 }, { "5;\x7f\r\n", 0 },
+		{ "\r\n", 0 },
+		{ "g\r\n", 0 },
+		{ "5 \r\nhello\r\n", 0 },
+		{ "5\t\r\n", 0 },
+		{ "5 ;x\r\n", 0 },
+		{ "5\nhello\r\n", 0 },
+		{ "5\rhello\r\n", 0 },
+		{ "5;a\nb\r\n", 0 },
+		{ "5;a\x01\r\n", 0 },
+		{ ";x\r\n", 0 },
+		{ "5,5\r\n", 0 },
+		{ "5\r\r\n", 0 },
+		{ "\x7f\r\n", 0 },
+		{ "5;\x7f\r\n", 0 },
 		/* trailers */
-		{ "0\r\n X: y\r\n\r\n", 3 }, { "0\r\n\tX: y\r\n\r\n", 3 }, { "0\r\nX : y\r\n\r\n", 3 },
-		{ "0\r\n: y\r\n\r\n", 3 }, { "0\r\nXy\r\n\r\n", 3 }, { "0\r\nX: y\n\r\n", 3 },
-		{ "0\r\nA: b\r\nHost: evil.test\r\n\r\n", 9 }, /* C230 */
+		{ "0\r\n X: y\r\n\r\n", 3 },
+		{ "0\r\n\tX: y\r\n\r\n", 3 },
+		{ "0\r\nX : y\r\n\r\n", 3 },
+		{ "0\r\n: y\r\n\r\n", 3 },
+		{ "0\r\nXy\r\n\r\n", 3 },
+		{ "0\r\nX: y\n\r\n", 3 },
+		{ "0\r\nA: b\r\nHost: evil.test\r\n\r\n", 9 },	   /* C230 */
 		{ "0\r\nLOCATION: http://evil.test/\r\n\r\n", 3 }, /* C257 */
-		{ "0\r\nContent-Length: 5\r\n\r\n", 3 }, { "0\r\nTransfer-Encoding: chunked\r\n\r\n", 3 },
-		{ "0\r\nRefresh: 0\r\n\r\n", 3 }, { "0\r\nUpgrade: x\r\n\r\n", 3 },
-		{ "0\r\nConnection: close\r\n\r\n", 3 }, { "0\r\nX: y\r\n\rz", 9 },
+		{ "0\r\nContent-Length: 5\r\n\r\n", 3 },
+		{ "0\r\nTransfer-Encoding: chunked\r\n\r\n", 3 },
+		{ "0\r\nRefresh: 0\r\n\r\n", 3 },
+		{ "0\r\nUpgrade: x\r\n\r\n", 3 },
+		{ "0\r\nConnection: close\r\n\r\n", 3 },
+		{ "0\r\nX: y\r\n\rz", 9 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -159,8 +188,10 @@ Test(http1_body, broken_chunks_pass_nothing_of_what_is_broken)
 		cr_assert_eq(before, PARSED_BAD, "row %zu %s", i, rows[i].bytes);
 		cr_assert_eq(n, rows[i].passes, "row %zu %s: %zu", i, rows[i].bytes, n);
 		http1_body_start(&body, &chunked);
-		cr_assert_eq(http1_body_advance(&body, (const uint8_t *)rows[i].bytes, len, &n), PARSED_BAD);
-		cr_assert_eq(http1_body_advance(&body, (const uint8_t *)"0\r\n\r\n", 5, &n), PARSED_BAD, "it stays");
+		cr_assert_eq(http1_body_advance(&body, (const uint8_t *)rows[i].bytes, len, &n),
+			     PARSED_BAD);
+		cr_assert_eq(http1_body_advance(&body, (const uint8_t *)"0\r\n\r\n", 5, &n),
+			     PARSED_BAD, "it stays");
 		cr_assert_eq(n, 0);
 		cr_assert(!http1_body_may_end(&body));
 	}
@@ -172,7 +203,11 @@ Test(http1_body, nul_in_a_line_is_broken)
 
 	cr_assert_eq(advance(&chunked, "5;\0\r\n", 5, &n), PARSED_BAD);
 	cr_assert_eq(advance(&chunked, "0\r\nX: \0\r\n", 9, &n), PARSED_BAD);
-	cr_assert_eq(advance(&chunked, "\0" "5\r\n", 4, &n), PARSED_BAD);
+	cr_assert_eq(advance(&chunked,
+			     "\0"
+			     "5\r\n",
+			     4, &n),
+		     PARSED_BAD);
 }
 
 Test(http1_body, lines_and_trailers_have_a_most)

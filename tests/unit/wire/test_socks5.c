@@ -55,7 +55,8 @@ Test(socks5, every_prefix_of_a_message_wants_more_and_consumes_nothing)
 			enum socks5_fault fault = SOCKS5_FAULT_NONE;
 			enum parsed r = take(good[i].message, &in, &fault);
 
-			cr_assert_eq(r, n == len ? PARSED_OK : PARSED_MORE, "row %zu, %zu bytes", i, n);
+			cr_assert_eq(r, n == len ? PARSED_OK : PARSED_MORE, "row %zu, %zu bytes", i,
+				     n);
 			cr_assert_eq(cursor_left(&in), 0 + (n == len ? 0 : n));
 			cr_assert_eq(fault, SOCKS5_FAULT_NONE);
 			free(block);
@@ -133,10 +134,8 @@ Test(socks5, a_greeting_notes_only_what_was_offered)
 		unsigned count;
 		bool none, password;
 	} rows[] = {
-		{ "05 00", 0, false, false },
-		{ "05 01 01", 1, false, false },
-		{ "05 01 00", 1, true, false },
-		{ "05 01 02", 1, false, true },
+		{ "05 00", 0, false, false },	  { "05 01 01", 1, false, false },
+		{ "05 01 00", 1, true, false },	  { "05 01 02", 1, false, true },
 		{ "05 02 02 00", 2, true, true },
 	};
 

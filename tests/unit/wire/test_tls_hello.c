@@ -1,4 +1,5 @@
-/* ClientHellos: real ones and built ones, in every cut, and every way in which two readers could disagree about one. */
+/* ClientHellos: real ones and built ones, in every cut, and every way in which two readers could
+ * disagree about one. */
 #include <criterion/criterion.h>
 
 #include "hello_build.h"
@@ -12,9 +13,9 @@ static const struct {
 	const char *hex;
 	bool named;
 } recorded[] = {
-	{ HELLO_OPENSSL, true },     { HELLO_OPENSSL_TLS12, true }, { HELLO_OPENSSL_NO_NAME, false },
-	{ HELLO_GNUTLS, true },	     { HELLO_CURL, true },	    { HELLO_NODE, true },
-	{ HELLO_JAVA, true },	     { HELLO_NSS, true },	    { RETRY_FIRST_HELLO, true },
+	{ HELLO_OPENSSL, true }, { HELLO_OPENSSL_TLS12, true }, { HELLO_OPENSSL_NO_NAME, false },
+	{ HELLO_GNUTLS, true },	 { HELLO_CURL, true },		{ HELLO_NODE, true },
+	{ HELLO_JAVA, true },	 { HELLO_NSS, true },		{ RETRY_FIRST_HELLO, true },
 };
 
 static uint8_t flow[800000]; /* what the guest sent */
@@ -40,8 +41,8 @@ static void assert_named_at_the_last_byte(read_fn read, const uint8_t *bytes, si
 	uint8_t *longer = malloc(len + 300);
 
 	for (size_t n = 0; n < len; n++)
-		cr_assert_eq(read_exactly(read, bytes, n, &hello, &fault), PARSED_MORE, "%zu of %zu", n,
-			     len);
+		cr_assert_eq(read_exactly(read, bytes, n, &hello, &fault), PARSED_MORE,
+			     "%zu of %zu", n, len);
 	cr_assert_eq(read_exactly(read, bytes, len, &hello, &fault), PARSED_OK);
 	cr_assert_eq(hello.len, len);
 	cr_assert_eq(hello.sni, TLS_HELLO_SNI_NAME);
@@ -57,7 +58,8 @@ static void assert_named_at_the_last_byte(read_fn read, const uint8_t *bytes, si
 	free(longer);
 }
 
-static enum parsed read_hex(const char *hex, struct tls_hello *out_hello, enum tls_hello_fault *out_fault)
+static enum parsed read_hex(const char *hex, struct tls_hello *out_hello,
+			    enum tls_hello_fault *out_fault)
 {
 	return read_exactly(tls_hello_read, flow, hex_bytes(hex, flow), out_hello, out_fault);
 }
@@ -101,11 +103,13 @@ Test(tls_hello, records_may_cut_a_hello_anywhere)
 		for (size_t first = 1; first < len; first++) {
 			size_t n = hello_build_records(whole + 5, first, first, cut);
 
-			n += hello_build_records(whole + 5 + first, len - first, len - first, cut + n);
+			n += hello_build_records(whole + 5 + first, len - first, len - first,
+						 cut + n);
 			cr_assert_eq(read_exactly(tls_hello_read, cut, n, &two, &fault), PARSED_OK);
 			cr_assert_eq(two.len, n);
 			cr_assert_eq(two.sni, one.sni);
-			cr_assert(one.sni != TLS_HELLO_SNI_NAME || dname_equal(&two.name, &one.name));
+			cr_assert(one.sni != TLS_HELLO_SNI_NAME ||
+				  dname_equal(&two.name, &one.name));
 		}
 	}
 }
@@ -129,15 +133,14 @@ Test(tls_hello, records_of_every_size_down_to_one_byte_are_read)
 }
 
 /* The rows below are edits of this hello. */
-#define HEAD(record_len, message_len)           \
-	"160301" record_len "01" message_len    \
-	"0303000102030405060708090a0b0c0d0e0f" \
-	"101112131415161718191a1b1c1d1e1f00"   \
+#define HEAD(record_len, message_len)                                                              \
+	"160301" record_len "01" message_len "0303000102030405060708090a0b0c0d0e0f"                \
+	"101112131415161718191a1b1c1d1e1f00"                                                       \
 	"00041301c02f0100"
-#define REST                                     \
-	"002b0003020304000a00040002001d000d0008" \
-	"0006040308040401003300260024001d002020" \
-	"2122232425262728292a2b2c2d2e2f30313233" \
+#define REST                                                                                       \
+	"002b0003020304000a00040002001d000d0008"                                                   \
+	"0006040308040401003300260024001d002020"                                                   \
+	"2122232425262728292a2b2c2d2e2f30313233"                                                   \
 	"3435363738393a3b3c3d3e3f"
 #define ALLOWED "00000c616c6c6f7765642e74657374"
 #define EVIL "0000096576696c2e74657374"
@@ -155,30 +158,40 @@ static const struct row rows[] = {
 	  TLS_HELLO_SNI_NAME, NAME },
 	{ "another name (C172)", HEAD("0088", "000084") "00570000000e000c" EVIL REST, PARSED_OK,
 	  TLS_HELLO_SNI_NAME, "evil.test" },
-	{ "a final dot (C177)", HEAD("008c", "000088") "005b00000012001000000d616c6c6f7765642e746573742e" REST,
-	  PARSED_OK, TLS_HELLO_SNI_INVALID, NULL },
+	{ "a final dot (C177)",
+	  HEAD("008c", "000088") "005b00000012001000000d616c6c6f7765642e746573742e" REST, PARSED_OK,
+	  TLS_HELLO_SNI_INVALID, NULL },
 	{ "NUL inside (C179)",
-	  HEAD("0096", "000092") "00650000001c001a000017616c6c6f7765642e74657374002e6576696c2e74657374" REST,
+	  HEAD("0096", "000092") "00650000001c001a000017616c6c6f7765642e74657374002e6576696c2e74657"
+				 "374" REST,
 	  PARSED_OK, TLS_HELLO_SNI_INVALID, NULL },
-	{ "two names (C180)", HEAD("0097", "000093") "00660000001d001b" ALLOWED EVIL REST, PARSED_BAD, 0, NULL },
+	{ "two names (C180)", HEAD("0097", "000093") "00660000001d001b" ALLOWED EVIL REST,
+	  PARSED_BAD, 0, NULL },
 	{ "the extension twice (C181)",
-	  HEAD("009d", "000099") "006c00000011000f" ALLOWED "0000000e000c" EVIL REST, PARSED_BAD, 0, NULL },
-	{ "another name type first (C182)",
-	  HEAD("0097", "000093") "00660000001d001b0700096576696c2e74657374" ALLOWED REST, PARSED_BAD, 0, NULL },
-	{ "another name type alone", HEAD("008b", "000087") "005a00000011000f01000c616c6c6f7765642e74657374" REST,
-	  PARSED_BAD, 0, NULL },
-	{ "a list longer than the extension (C183)", HEAD("008b", "000087") "005a00000011ffff" ALLOWED REST,
-	  PARSED_BAD, 0, NULL },
-	{ "a list shorter than the extension", HEAD("008b", "000087") "005a00000011000e" ALLOWED REST, PARSED_BAD,
-	  0, NULL },
-	{ "a name longer than the list", HEAD("008b", "000087") "005a00000011000f00000d616c6c6f7765642e74657374" REST,
-	  PARSED_BAD, 0, NULL },
-	{ "a name shorter than the list", HEAD("008b", "000087") "005a00000011000f00000b616c6c6f7765642e74657374" REST,
-	  PARSED_BAD, 0, NULL },
-	{ "bytes behind an empty block (C185)", HEAD("0046", "00002d") "000000000011000f" ALLOWED, PARSED_BAD, 0,
+	  HEAD("009d", "000099") "006c00000011000f" ALLOWED "0000000e000c" EVIL REST, PARSED_BAD, 0,
 	  NULL },
-	{ "the same inside the message", HEAD("0046", "000042") "000000000011000f" ALLOWED, PARSED_BAD, 0, NULL },
-	{ "an empty name (C186)", HEAD("007f", "00007b") "004e000000050003000000" REST, PARSED_BAD, 0, NULL },
+	{ "another name type first (C182)",
+	  HEAD("0097", "000093") "00660000001d001b0700096576696c2e74657374" ALLOWED REST,
+	  PARSED_BAD, 0, NULL },
+	{ "another name type alone",
+	  HEAD("008b", "000087") "005a00000011000f01000c616c6c6f7765642e74657374" REST, PARSED_BAD,
+	  0, NULL },
+	{ "a list longer than the extension (C183)",
+	  HEAD("008b", "000087") "005a00000011ffff" ALLOWED REST, PARSED_BAD, 0, NULL },
+	{ "a list shorter than the extension",
+	  HEAD("008b", "000087") "005a00000011000e" ALLOWED REST, PARSED_BAD, 0, NULL },
+	{ "a name longer than the list",
+	  HEAD("008b", "000087") "005a00000011000f00000d616c6c6f7765642e74657374" REST, PARSED_BAD,
+	  0, NULL },
+	{ "a name shorter than the list",
+	  HEAD("008b", "000087") "005a00000011000f00000b616c6c6f7765642e74657374" REST, PARSED_BAD,
+	  0, NULL },
+	{ "bytes behind an empty block (C185)", HEAD("0046", "00002d") "000000000011000f" ALLOWED,
+	  PARSED_BAD, 0, NULL },
+	{ "the same inside the message", HEAD("0046", "000042") "000000000011000f" ALLOWED,
+	  PARSED_BAD, 0, NULL },
+	{ "an empty name (C186)", HEAD("007f", "00007b") "004e000000050003000000" REST, PARSED_BAD,
+	  0, NULL },
 	{ "an empty extension", HEAD("007a", "000076") "004900000000" REST, PARSED_BAD, 0, NULL },
 	{ "an empty list", HEAD("007c", "000078") "004b000000020000" REST, PARSED_BAD, 0, NULL },
 	{ "an address (contract section 1)",
@@ -187,7 +200,8 @@ static const struct row rows[] = {
 	{ "no name", HEAD("0076", "000072") "0045" REST, PARSED_OK, TLS_HELLO_SNI_ABSENT, NULL },
 	{ "no extension block", HEAD("002f", "00002b"), PARSED_OK, TLS_HELLO_SNI_ABSENT, NULL },
 	{ "another record between (C190)",
-	  "1603010028010000870303000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f0000"
+	  "1603010028010000870303000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f00"
+	  "00"
 	  "140301000101"
 	  "16030100630413"
 	  "01c02f0100005a00000011000f" ALLOWED REST,
@@ -203,7 +217,8 @@ Test(tls_hello, a_hello_that_two_readers_could_read_differently_is_bad)
 		struct tls_hello hello;
 		enum tls_hello_fault fault = TLS_HELLO_NOT_TLS;
 
-		cr_assert_eq(read_hex(rows[i].hex, &hello, &fault), rows[i].parsed, "%s", rows[i].what);
+		cr_assert_eq(read_hex(rows[i].hex, &hello, &fault), rows[i].parsed, "%s",
+			     rows[i].what);
 		if (rows[i].parsed == PARSED_BAD) {
 			cr_assert_eq(fault, TLS_HELLO_MALFORMED, "%s", rows[i].what);
 			continue;
@@ -225,7 +240,8 @@ Test(tls_hello, once_bad_or_read_it_stays_so_however_much_follows)
 			enum tls_hello_fault fault;
 			enum parsed now = read_exactly(tls_hello_read, flow, n, &hello, &fault);
 
-			cr_assert(before == PARSED_MORE || now == before, "%s at %zu", rows[i].what, n);
+			cr_assert(before == PARSED_MORE || now == before, "%s at %zu", rows[i].what,
+				  n);
 			before = now;
 		}
 		cr_assert_eq(before, rows[i].parsed);
@@ -257,11 +273,16 @@ Test(tls_hello, record_and_message_headers_are_judged_as_soon_as_they_are_there)
 		const char *hex;
 		enum parsed parsed;
 	} heads[] = {
-		{ "16 02", PARSED_BAD },	     { "16 04", PARSED_BAD },
-		{ "16 03", PARSED_MORE },	     { "16 03 00", PARSED_MORE },
-		{ "16 03 ff 01 00", PARSED_MORE },   { "16 03 01 00 00", PARSED_BAD },
-		{ "16 03 01 40 00", PARSED_MORE },   { "16 03 01 40 01", PARSED_BAD },
-		{ "16 03 01 01 00 02", PARSED_BAD }, { "16 03 01 01 00 00", PARSED_BAD },
+		{ "16 02", PARSED_BAD },
+		{ "16 04", PARSED_BAD },
+		{ "16 03", PARSED_MORE },
+		{ "16 03 00", PARSED_MORE },
+		{ "16 03 ff 01 00", PARSED_MORE },
+		{ "16 03 01 00 00", PARSED_BAD },
+		{ "16 03 01 40 00", PARSED_MORE },
+		{ "16 03 01 40 01", PARSED_BAD },
+		{ "16 03 01 01 00 02", PARSED_BAD },
+		{ "16 03 01 01 00 00", PARSED_BAD },
 		{ "16 03 01 00 05 01 00 00 00", PARSED_BAD },
 		{ "16 03 01 00 04 01 00 ff fd", PARSED_BAD },
 		{ "16 03 01 00 04 01 00 ff fc", PARSED_MORE },
@@ -277,7 +298,8 @@ Test(tls_hello, record_and_message_headers_are_judged_as_soon_as_they_are_there)
 		struct tls_hello hello;
 		enum tls_hello_fault fault = TLS_HELLO_NOT_TLS;
 
-		cr_assert_eq(read_hex(heads[i].hex, &hello, &fault), heads[i].parsed, "%s", heads[i].hex);
+		cr_assert_eq(read_hex(heads[i].hex, &hello, &fault), heads[i].parsed, "%s",
+			     heads[i].hex);
 		cr_assert(heads[i].parsed == PARSED_MORE || fault == TLS_HELLO_MALFORMED);
 	}
 }
@@ -302,13 +324,13 @@ Test(tls_hello, every_field_has_the_size_that_the_protocol_gives_it)
 		int block_lie, message_lie;
 		enum parsed parsed;
 	} sizes[] = {
-		{ 0x0303, 0, 2, 1, 0, 0, PARSED_OK },	  { 0x0303, 32, 2, 1, 0, 0, PARSED_OK },
-		{ 0x0303, 33, 2, 1, 0, 0, PARSED_BAD },	  { 0x0303, 0, 0, 1, 0, 0, PARSED_BAD },
-		{ 0x0303, 0, 3, 1, 0, 0, PARSED_BAD },	  { 0x0303, 0, 200, 1, 0, 0, PARSED_OK },
-		{ 0x0303, 0, 2, 0, 0, 0, PARSED_BAD },	  { 0x0303, 0, 2, 255, 0, 0, PARSED_OK },
-		{ 0x0203, 0, 2, 1, 0, 0, PARSED_BAD },	  { 0x0403, 0, 2, 1, 0, 0, PARSED_BAD },
-		{ 0x0303, 0, 2, 1, 1, 0, PARSED_BAD },	  { 0x0303, 0, 2, 1, -1, 0, PARSED_BAD },
-		{ 0x0303, 0, 2, 1, 0, -1, PARSED_BAD },	  { 0x0303, 0, 2, 1, -1, -1, PARSED_BAD },
+		{ 0x0303, 0, 2, 1, 0, 0, PARSED_OK },	{ 0x0303, 32, 2, 1, 0, 0, PARSED_OK },
+		{ 0x0303, 33, 2, 1, 0, 0, PARSED_BAD }, { 0x0303, 0, 0, 1, 0, 0, PARSED_BAD },
+		{ 0x0303, 0, 3, 1, 0, 0, PARSED_BAD },	{ 0x0303, 0, 200, 1, 0, 0, PARSED_OK },
+		{ 0x0303, 0, 2, 0, 0, 0, PARSED_BAD },	{ 0x0303, 0, 2, 255, 0, 0, PARSED_OK },
+		{ 0x0203, 0, 2, 1, 0, 0, PARSED_BAD },	{ 0x0403, 0, 2, 1, 0, 0, PARSED_BAD },
+		{ 0x0303, 0, 2, 1, 1, 0, PARSED_BAD },	{ 0x0303, 0, 2, 1, -1, 0, PARSED_BAD },
+		{ 0x0303, 0, 2, 1, 0, -1, PARSED_BAD }, { 0x0303, 0, 2, 1, -1, -1, PARSED_BAD },
 		{ 0x0303, 0, 2, 1, 0, 1, PARSED_MORE },
 	};
 	static struct hello_build b;
@@ -377,12 +399,25 @@ Test(tls_hello, names_are_canonical_or_invalid)
 		const char *name;
 		const char *canonical; /* NULL: invalid */
 	} names[] = {
-		{ "A.Test", "a.test" }, { "xn--bcher-kva.test", "xn--bcher-kva.test" },
-		{ "a_b.test", "a_b.test" }, { "localhost", "localhost" }, { "a..test", NULL },
-		{ ".test", NULL }, { ".", NULL }, { "a b.test", NULL }, { "[::1]", NULL },
-		{ "a.test:443", NULL }, { "b\xc3\xbc.test", NULL }, { "*.test", NULL },
-		{ "0x7f.1", NULL }, { "2130706433", NULL }, { "a.test.", NULL }, { "a/b", NULL },
-		{ longest, longest }, { too_long, NULL }, { label64, NULL },
+		{ "A.Test", "a.test" },
+		{ "xn--bcher-kva.test", "xn--bcher-kva.test" },
+		{ "a_b.test", "a_b.test" },
+		{ "localhost", "localhost" },
+		{ "a..test", NULL },
+		{ ".test", NULL },
+		{ ".", NULL },
+		{ "a b.test", NULL },
+		{ "[::1]", NULL },
+		{ "a.test:443", NULL },
+		{ "b\xc3\xbc.test", NULL },
+		{ "*.test", NULL },
+		{ "0x7f.1", NULL },
+		{ "2130706433", NULL },
+		{ "a.test.", NULL },
+		{ "a/b", NULL },
+		{ longest, longest },
+		{ too_long, NULL },
+		{ label64, NULL },
 	};
 	static struct hello_build b;
 
@@ -397,7 +432,8 @@ Test(tls_hello, names_are_canonical_or_invalid)
 		hello_build_init(&b);
 		hello_build_name(&b, names[i].name, strlen(names[i].name));
 		cr_assert_eq(read_built(&b, &hello), PARSED_OK, "%s", names[i].name);
-		cr_assert_eq(hello.sni, names[i].canonical ? TLS_HELLO_SNI_NAME : TLS_HELLO_SNI_INVALID);
+		cr_assert_eq(hello.sni,
+			     names[i].canonical ? TLS_HELLO_SNI_NAME : TLS_HELLO_SNI_INVALID);
 		if (names[i].canonical != NULL)
 			cr_assert_str_eq(hello.name.text, names[i].canonical);
 	}
@@ -451,12 +487,15 @@ Test(tls_hello, what_does_not_fit_into_the_limit_is_bad_and_never_waits)
 		hello_build_init(&b);
 		b.session_len = 0;
 		b.suites_len = 2;
-		hello_build_extension(&b, 21, padding, TLS_HELLO_MAX - 20 - 4 - 43 - 4 + (size_t)over);
+		hello_build_extension(&b, 21, padding,
+				      TLS_HELLO_MAX - 20 - 4 - 43 - 4 + (size_t)over);
 		len = hello_build_message(&b, message);
 		len = hello_build_records(message, len, 16384, flow);
 		cr_assert_eq(len, TLS_HELLO_MAX + (size_t)over);
-		cr_assert_eq(tls_hello_read(flow, len - 1, &hello, &fault), over ? PARSED_BAD : PARSED_MORE);
-		cr_assert_eq(tls_hello_read(flow, len, &hello, &fault), over ? PARSED_BAD : PARSED_OK);
+		cr_assert_eq(tls_hello_read(flow, len - 1, &hello, &fault),
+			     over ? PARSED_BAD : PARSED_MORE);
+		cr_assert_eq(tls_hello_read(flow, len, &hello, &fault),
+			     over ? PARSED_BAD : PARSED_OK);
 		if (over)
 			cr_assert_eq(fault, TLS_HELLO_MALFORMED);
 	}
@@ -473,10 +512,12 @@ Test(tls_hello, too_many_tiny_records_are_bad)
 	hello_build_init(&b);
 	hello_build_extension(&b, 21, padding, sizeof(padding));
 	len = hello_build_message(&b, message);
-	cr_assert_eq(tls_hello_read(flow, hello_build_records(message, len, 3, flow), &hello, &fault),
-		     PARSED_OK);
-	cr_assert_eq(tls_hello_read(flow, hello_build_records(message, len, 1, flow), &hello, &fault),
-		     PARSED_BAD);
+	cr_assert_eq(
+		tls_hello_read(flow, hello_build_records(message, len, 3, flow), &hello, &fault),
+		PARSED_OK);
+	cr_assert_eq(
+		tls_hello_read(flow, hello_build_records(message, len, 1, flow), &hello, &fault),
+		PARSED_BAD);
 }
 
 Test(tls_hello, one_changed_byte_never_changes_the_name_unseen)
@@ -524,8 +565,16 @@ Test(tls_hello, the_second_hello_is_found_behind_what_may_precede_it)
 Test(tls_hello, nothing_else_may_precede_the_second_hello)
 {
 	static const char *const bad[] = {
-		"140303000101 140303000101", "140303000102", "14030300020101", "1403030000", "140203",
-		"1503030002022f",	     "180303000101", "1703030000",     "1703034101", "474554202f",
+		"140303000101 140303000101",
+		"140303000102",
+		"14030300020101",
+		"1403030000",
+		"140203",
+		"1503030002022f",
+		"180303000101",
+		"1703030000",
+		"1703034101",
+		"474554202f",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -535,8 +584,8 @@ Test(tls_hello, nothing_else_may_precede_the_second_hello)
 
 		memset(flow + n, 0, 40000);
 		hex_bytes(HELLO_OPENSSL, flow + n);
-		cr_assert_eq(read_exactly(tls_hello_read_second, flow, n, &hello, &fault), PARSED_BAD, "%s",
-			     bad[i]);
+		cr_assert_eq(read_exactly(tls_hello_read_second, flow, n, &hello, &fault),
+			     PARSED_BAD, "%s", bad[i]);
 		cr_assert_eq(fault, TLS_HELLO_MALFORMED);
 		cr_assert_eq(tls_hello_read_second(flow, n + 400, &hello, &fault), PARSED_BAD);
 	}
@@ -586,7 +635,8 @@ Test(tls_hello, a_retry_request_is_told_from_a_server_hello)
 		{ "1603030000", 5, TLS_ANSWER_OTHER },
 		{ "160203", 2, TLS_ANSWER_OTHER },
 		{ "140303000201", 5, TLS_ANSWER_OTHER },
-		{ "140303000101 140303000101 140303000101 140303000101 140303000101", 25, TLS_ANSWER_OTHER },
+		{ "140303000101 140303000101 140303000101 140303000101 140303000101", 25,
+		  TLS_ANSWER_OTHER },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
@@ -597,8 +647,8 @@ Test(tls_hello, a_retry_request_is_told_from_a_server_hello)
 			enum tls_first_answer answer = TLS_ANSWER_OTHER;
 			enum parsed r = tls_hello_read_answer(block, n, &answer);
 
-			cr_assert_eq(r, n < answers[i].decided_at ? PARSED_MORE : PARSED_OK, "row %zu, %zu",
-				     i, n);
+			cr_assert_eq(r, n < answers[i].decided_at ? PARSED_MORE : PARSED_OK,
+				     "row %zu, %zu", i, n);
 			if (r == PARSED_OK)
 				cr_assert_eq(answer, answers[i].answer);
 			free(block);
