@@ -248,6 +248,20 @@ static void add_exception(struct parser *p, const struct policy_exception *excep
 	p->exception_tail = &kept->next;
 }
 
+/* For an address asked for as such, both prefixes must hold it: the smaller one is what is re-opened. */
+static bool narrow_to_host(struct parser *p, struct policy_exception *exception, struct fault_place place)
+{
+	const struct prefix *host = &exception->host.prefix;
+
+	if (exception->host.host != RULE_HOST_PREFIX)
+		return true;
+	if (prefix_contains(&exception->prefix, &host->addr) && host->len >= exception->prefix.len)
+		exception->prefix = *host;
+	else if (!prefix_contains(host, &exception->prefix.addr) || exception->prefix.len < host->len)
+		return parser_fault(p, place, "exception_forbidden", "the two prefixes have no address in common"), false;
+	return true;
+}
+
 /* exception PREFIX[,PREFIX] for HOST, or exception HOST for a special name alone. */
 static void on_exception(struct parser *p, const struct token_line *line)
 {
@@ -284,7 +298,7 @@ static void on_exception(struct parser *p, const struct token_line *line)
 		if (!prefix_parse(inner, &exception.prefix))
 			parser_fault(p, place, "bad_prefix", "%s is no address or prefix without host bits, such as 10.20.0.0/16",
 				     shown(item, room));
-		else if (prefix_may_reopen(p, &exception.prefix, place))
+		else if (prefix_may_reopen(p, &exception.prefix, place) && narrow_to_host(p, &exception, place))
 			add_exception(p, &exception);
 		if (comma == NULL)
 			return;
