@@ -5,6 +5,7 @@
  * rate: connect, handshake, 64 bytes echoed, close. bulk, up: bytes down or up. rr: round trips of 64 bytes. idle: open COUNT and
  * hold them until standard input ends. Prints one line: what, how much, CPU of the given processes for it.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
