@@ -255,8 +255,8 @@ static void look(struct driver_file *d, bool has_held)
 	watch_folders(d);
 	e = root_refresh(d->root, &changed);
 	if (e != ERR_OK) {
-		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_root_not_confirmed error=\"%s\"",
-			    err_text(e));
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_root_not_confirmed error=\"%s\" why=\"%s\"",
+			    err_text(e), root_reason(d->root));
 		return;
 	}
 	d->is_offer_due = d->is_offer_due || changed || !d->has_offered;

@@ -13,4 +13,10 @@ libsidecar_a_SOURCES = \
 	src/sidecar/sidecar.c src/sidecar/sidecar.h src/sidecar/sidecar_commands.c src/sidecar/sidecar_internal.h \
 	src/sidecar/status.c \
 	src/sidecar/sticky.c src/sidecar/sticky.h
+
+sbin_PROGRAMS += egress-sidecar
+egress_sidecar_SOURCES = src/sidecar/main.c
+egress_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a \
+	libsandbox.a libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
+	$(EVENT_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS)
 EXTRA_DIST += src/sidecar/README.md

@@ -2,12 +2,15 @@
 if HAVE_CRITERION
 check_PROGRAMS += unit_sidecar
 TESTS += unit_sidecar
-unit_sidecar_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+unit_sidecar_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS) -I$(top_srcdir)/tests/unit/image
 unit_sidecar_SOURCES = \
+	tests/unit/image/segment_builder.c tests/unit/image/segment_builder.h \
 	tests/unit/sidecar/fixture.c tests/unit/sidecar/fixture.h \
 	tests/unit/sidecar/test_freshness.c \
 	tests/unit/sidecar/test_hand_over.c \
+	tests/unit/sidecar/test_driver_file.c \
 	tests/unit/sidecar/test_name_servers.c \
+	tests/unit/sidecar/test_publish.c \
 	tests/unit/sidecar/test_sticky.c
 unit_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a libimage.a liblease.a libsandbox.a \
 	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
