@@ -1,0 +1,239 @@
+/*
+ * The four questions in the order of a request, with what a well-behaved guest would send where bytes are needed. Promises
+ * to ask judge and nobody else. Called by cmd_explain.
+ */
+#include "cli/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/pattern.h"
+
+/* "host:port" without a scheme: only as far as rules and addresses go. */
+static enum err read_bare(struct text text, struct explain_query *out_query, char *out_reason, size_t cap)
+{
+	size_t colon = text.len;
+	uint64_t port;
+
+	while (colon > 0 && text.at[colon - 1] != ':')
+		colon--;
+	if (colon > 0 &&
+	    text_to_u64((struct text){ text.at + colon, text.len - colon }, UINT16_MAX, &port) &&
+	    port > 0 &&
+	    target_from_host((struct text){ text.at, colon - 1 }, (uint16_t)port,
+			     &out_query->target) == TARGET_OK)
+		return ERR_OK;
+	snprintf(out_reason, cap, "a target is scheme://host:port, a URL, or host:port");
+	return ERR_INVALID;
+}
+
+/* The length of the part before "://"; text.len when there is none. */
+static size_t scheme_len(struct text text)
+{
+	for (size_t i = 0; i + 2 < text.len; i++) {
+		if (memcmp(text.at + i, "://", 3) == 0)
+			return i;
+	}
+	return text.len;
+}
+
+/*
+ * An address under a scheme that takes names only ("https://192.0.2.1"): no rule can be written so, but a guest may ask for
+ * the address, and rules for addresses answer.
+ */
+static bool read_literal(struct text text, size_t scheme_end, struct explain_query *out_query)
+{
+	struct text word = { text.at, scheme_end };
+	struct text host = { text.at + scheme_end + 3, text.len - scheme_end - 3 };
+	enum scheme scheme;
+	char ignored[64];
+
+	if (!scheme_parse(word, &scheme))
+		return false;
+	for (size_t i = 0; i < host.len; i++) {
+		if (strchr("/?#", host.at[i]) != NULL)
+			host.len = i;
+	}
+	if (target_from_host(host, scheme_row(scheme)->default_port, &out_query->target) == TARGET_OK)
+		return out_query->target.kind == TARGET_ADDRESS && out_query->target.port != 0;
+	return read_bare(host, out_query, ignored, sizeof(ignored)) == ERR_OK &&
+	       out_query->target.kind == TARGET_ADDRESS;
+}
+
+enum err explain_read_target(struct text text, struct explain_query *out_query, char *out_reason, size_t cap)
+{
+	struct explain_query query = { 0 };
+	struct pattern_fault fault;
+	struct rule rule;
+	enum err e;
+
+	size_t scheme_end = scheme_len(text);
+
+	if (scheme_end == text.len) {
+		e = read_bare(text, &query, out_reason, cap);
+		if (e == ERR_OK)
+			*out_query = query;
+		return e;
+	}
+	e = pattern_parse_target(text, &rule, &fault);
+	if (e == ERR_INVALID && read_literal(text, scheme_end, &query)) {
+		*out_query = query;
+		return ERR_OK;
+	}
+	if (e != ERR_OK) {
+		snprintf(out_reason, cap, "%s", e == ERR_INVALID ? fault.reason : err_text(e));
+		return e;
+	}
+	query.scheme_known = rule.scheme_known;
+	query.scheme = rule.scheme;
+	if (rule.host == RULE_HOST_PREFIX) {
+		target_from_addr(&rule.prefix.addr, rule.ports[0].first, &query.target);
+	} else {
+		query.target.kind = TARGET_NAME;
+		query.target.name = rule.name;
+		query.target.port = rule.ports[0].first;
+	}
+	*out_query = query;
+	return ERR_OK;
+}
+
+static void ask_address(struct judge *j, const struct explanation *e, struct explain_address *a)
+{
+	struct permit permit;
+
+	trace_init(&a->trace);
+	j->trace = &a->trace;
+	a->verdict = judge_address(j, &e->query.target, &e->request, &a->addr, &a->finding, &permit);
+}
+
+/* Contract section 2: an undeclared NAT64 answer beside a passing A set is dropped. */
+static void drop_nat64(struct explanation *e)
+{
+	bool has_v4 = false;
+
+	for (size_t i = 0; i < e->address_count; i++) {
+		const struct explain_address *a = &e->addresses[i];
+
+		if (a->addr.family != ADDR_V4)
+			continue;
+		if (!a->verdict.allow)
+			return;
+		has_v4 = true;
+	}
+	for (size_t i = 0; has_v4 && i < e->address_count; i++) {
+		struct explain_address *a = &e->addresses[i];
+
+		a->is_dropped = !a->verdict.allow && a->finding.class == ADDR_CLASS_NAT64;
+	}
+}
+
+/* Every address must pass; the strongest refusal speaks. False: some address refused. */
+static bool ask_addresses(struct judge *j, struct explanation *e)
+{
+	bool all_pass = true;
+
+	if (e->query.target.kind == TARGET_ADDRESS) {
+		e->addresses[0].addr = e->query.target.addr;
+		e->address_count = 1;
+	} else {
+		e->address_count = e->query.address_count;
+		for (size_t i = 0; i < e->address_count; i++)
+			e->addresses[i].addr = e->query.addresses[i];
+	}
+	for (size_t i = 0; i < e->address_count; i++)
+		ask_address(j, e, &e->addresses[i]);
+	drop_nat64(e);
+	for (size_t i = 0; i < e->address_count; i++) {
+		const struct explain_address *a = &e->addresses[i];
+
+		if (a->is_dropped)
+			continue;
+		if (a->verdict.allow && !all_pass)
+			continue;
+		if (!a->verdict.allow && !all_pass &&
+		    reason_stronger(e->verdict.reason, a->verdict.reason) == e->verdict.reason)
+			continue;
+		all_pass = all_pass && a->verdict.allow;
+		e->verdict = a->verdict;
+		e->decided_by = a->verdict.allow ? NULL : a;
+	}
+	return all_pass;
+}
+
+/* What a guest that keeps to the scheme sends first. */
+static struct judge_stream well_behaved(const struct explain_query *q)
+{
+	struct judge_stream seen = { .scheme_known = q->scheme != SCHEME_TCP,
+				     .scheme = q->scheme == SCHEME_WS ? SCHEME_HTTP : q->scheme,
+				     .tls12_offered = true };
+
+	if (q->target.kind == TARGET_NAME) {
+		seen.name_known = true;
+		seen.name = q->target.name;
+	} else {
+		seen.name_missing = true;
+	}
+	return seen;
+}
+
+void explain(const struct explain_ground *ground, const struct lease_table_entry *lease,
+	     const struct explain_query *query, struct explanation *out_explanation)
+{
+	struct explanation *e = out_explanation;
+	struct judge j = { .snapshot = ground->snapshot,
+			   .lease = lease,
+			   .wall_ms = ground->wall_ms,
+			   .site = ground->site,
+			   .geoip = ground->geoip,
+			   .trace = &e->request_trace };
+	struct judge_stream seen = well_behaved(query);
+
+	memset(e, 0, sizeof(*e));
+	e->query = *query;
+	e->lease = lease;
+	e->phase = PHASE_REQUEST;
+	trace_init(&e->request_trace);
+	e->request = e->verdict = judge_request(&j, &query->target);
+	if (!e->request.allow)
+		return;
+	e->phase = PHASE_ADDRESS;
+	if (!ask_addresses(&j, e))
+		return;
+	e->needs_dns = e->address_count == 0;
+	if (!query->scheme_known) {
+		e->phase = e->needs_dns ? PHASE_REQUEST : PHASE_ADDRESS;
+		return;
+	}
+	e->has_stream = true;
+	e->phase = PHASE_STREAM;
+	trace_init(&e->stream_trace);
+	j.trace = &e->stream_trace;
+	/* What the addresses' phase narrowed goes on. */
+	e->stream = judge_stream(&j, &query->target, &e->verdict, &seen);
+	e->verdict = e->stream;
+}
+
+void explain_refusal(const struct explain_ground *ground, const struct explanation *e,
+		     struct refusal *out_refusal)
+{
+	struct record r = { .event = RECORD_DECISION, .wall_ms = ground->wall_ms };
+	struct lease lease;
+
+	lease_table_read(e->lease, &lease);
+	memcpy(r.lease, lease.id, sizeof(r.lease));
+	memcpy(r.tenant, lease.tenant, sizeof(r.tenant));
+	memcpy(r.run, lease.run, sizeof(r.run));
+	memcpy(r.environment_class, lease.environment_class, sizeof(r.environment_class));
+	r.rev = lease.rev;
+	r.target_known = true;
+	r.target = e->query.target;
+	if (e->query.scheme_known)
+		r.scheme_plus_one = (uint8_t)(e->query.scheme + 1);
+	r.phase = e->phase;
+	r.verdict = e->verdict;
+	if (e->decided_by != NULL) {
+		r.refused_addr = e->decided_by->addr;
+		r.addr_class = e->decided_by->finding.class;
+	}
+	refusal_from_record(&r, ground->snapshot, out_refusal);
+}
