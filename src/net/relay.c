@@ -483,29 +483,40 @@ static bool settle_read(struct relay *r, enum relay_way way, enum pump_status s,
 	}
 }
 
-static bool read_filtered(struct relay *r, enum relay_way way, size_t max)
+/* These read at most `max` bytes and take them from what is *left for this wakeup. */
+static bool read_filtered(struct relay *r, enum relay_way way, size_t max, size_t *left)
 {
 	size_t len = 0;
-	enum pump_status s = pump_copy_read(r->worker, source_of(r, way), max, &len);
+	enum pump_status s;
 
+	if (max > r->unsent_max)
+		max = r->unsent_max;
+	s = pump_copy_read(r->worker, source_of(r, way), max, &len);
 	if (s != PUMP_OK)
 		return settle_read(r, way, s, false);
 	note_read(r, way, len);
+	*left -= len < *left ? len : *left;
 	metrics_add(r->metrics, METRIC_COPIED, 1);
 	judge_read(r, way, len);
 	return len == max;
 }
 
-static bool read_opaque(struct relay *r, enum relay_way way, size_t max)
+static bool read_opaque(struct relay *r, enum relay_way way, size_t max, size_t *left)
 {
 	struct half *h = &r->half[way];
 	bool by_splice = h->bulky && r->may_splice;
 	const struct pump_ops *ops = by_splice ? &pump_splice : &pump_copy;
+	size_t most = by_splice ? r->worker->pipe_len : r->unsent_max;
 	struct pump_moved moved;
-	enum pump_status s = ops->move(r->worker, &h->flow, source_of(r, way), sink_of(r, way), max, &moved);
-	int error = errno;
+	enum pump_status s;
+	int error;
 
+	if (max > most)
+		max = most;
+	s = ops->move(r->worker, &h->flow, source_of(r, way), sink_of(r, way), max, &moved);
+	error = errno;
 	note_read(r, way, moved.read);
+	*left -= moved.read < *left ? moved.read : *left;
 	note_sent(r, way, moved.sent);
 	if (moved.read > 0) {
 		metrics_add(r->metrics, by_splice ? METRIC_SPLICED : METRIC_COPIED, 1);
@@ -526,8 +537,10 @@ static bool may_read(const struct relay *r, const struct half *h)
 static void advance(struct relay *r, enum relay_way way)
 {
 	struct half *h = &r->half[way];
+	size_t left = (size_t)r->rounds * r->unsent_max;
+	bool again = true;
 
-	for (unsigned round = 0;; round++) {
+	for (;;) {
 		uint64_t wait_ms = 0;
 		size_t max;
 
@@ -543,17 +556,17 @@ static void advance(struct relay *r, enum relay_way way)
 			end_half(r, way);
 			return;
 		}
-		if (round >= r->rounds)
+		if (!again || left == 0)
 			break;
 		max = allowance(r, &wait_ms);
 		if (max == 0) {
 			wait_for_rate(r, h, wait_ms);
 			return;
 		}
-		if (max > r->unsent_max)
-			max = r->unsent_max;
-		if (filter_of(h) != NULL ? !read_filtered(r, way, max) : !read_opaque(r, way, max))
-			break;
+		again = filter_of(h) != NULL ? read_filtered(r, way, max, &left) :
+					       read_opaque(r, way, max, &left);
+		if (h->write != NULL)
+			return; /* blocked: it is known that flushing is of no use yet */
 	}
 	if (may_read(r, h) && loop_watch_start(&h->read) != ERR_OK)
 		stop_hard(r, RELAY_END_MEMORY);

@@ -80,8 +80,8 @@ struct relay_rate {
 struct relay_options {
 	struct relay_way_options way[RELAY_WAYS];
 	void *filter_arg;        /* borrowed */
-	size_t unsent_max;       /* bytes read but not yet accepted by the other side, per way; 0: 262144 */
-	unsigned rounds_per_wakeup; /* 0: 4 */
+	size_t unsent_max;       /* bytes read but not yet accepted by the other side, per way, or else one pipe full; 0: 262144 */
+	unsigned rounds_per_wakeup; /* a wakeup reads about so often unsent_max; 0: 4 */
 	struct relay_rate *rate; /* borrowed, outlives the relay; NULL: no limit */
 	bool may_splice;
 };
