@@ -210,7 +210,10 @@ static int open_socket(const struct connector_options *o, struct attempt *a)
 		   sockopt_no_delay(a->fd) == ERR_OK &&
 		   sockopt_keepalive(a->fd, o->keepalive_idle_s, KEEPALIVE_INTERVAL_S,
 				     KEEPALIVE_COUNT) == ERR_OK;
-	return is_ready ? 0 : errno;
+	if (is_ready)
+		return 0;
+	/* No packet has left yet: what is forbidden here is a fault of ours, not an answer of the network's. */
+	return errno == EPERM || errno == EACCES ? EINVAL : errno;
 }
 
 /* False when the race is over. */
