@@ -318,16 +318,17 @@ static void *serve(void *arg)
 	}
 }
 
-static bool bind_both(struct dns_server *s, uint16_t port)
+static bool bind_both(struct dns_server *s, bool on_v6, uint16_t port)
 {
+	static const uint8_t v4[4] = { 127, 0, 0, 1 }, v6[16] = { [15] = 1 };
 	struct sockaddr_storage sa;
 	socklen_t len;
 	int one = 1;
 
-	s->at = (struct endpoint){ .addr = addr_v4((const uint8_t[4]){ 127, 0, 0, 1 }), .port = port };
+	s->at = (struct endpoint){ .addr = on_v6 ? addr_v6(v6) : addr_v4(v4), .port = port };
 	len = endpoint_to_sockaddr(&s->at, &sa);
-	s->udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	s->tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	s->udp = socket(sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	s->tcp = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert(s->udp >= 0 && s->tcp >= 0);
 	setsockopt(s->tcp, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(s->udp, (struct sockaddr *)&sa, len) == 0 && bind(s->tcp, (struct sockaddr *)&sa, len) == 0 &&
@@ -347,7 +348,7 @@ struct dns_server *dns_server_start(const struct dns_script *script)
 	s->log = calloc(DNS_SERVER_LOG_MAX, sizeof(*s->log));
 	cr_assert_not_null(s->log);
 	/* Below the ports that the kernel chooses from, so that no client takes one. */
-	while (!bind_both(s, (uint16_t)(20000 + (first + tries) % 12000)))
+	while (!bind_both(s, script->on_v6, (uint16_t)(20000 + (first + tries) % 12000)))
 		cr_assert(++tries < 1000);
 	for (size_t i = 0; i < CONNS_MAX; i++)
 		s->conns[i].fd = -1;

@@ -37,6 +37,7 @@ struct dns_script {
 	unsigned delay_ms;    /* before the acts */
 	unsigned addr_count;  /* in an answer; 0: 1 */
 	unsigned repeat;      /* the acts this many times; 0: once */
+	bool on_v6;           /* at the start: listen on ::1 */
 };
 
 struct dns_asked {

@@ -212,6 +212,22 @@ Test(ares_link, asks_again_over_tcp_when_truncated_and_checks_what_comes)
 	dns_server_stop(server);
 }
 
+Test(ares_link, asks_servers_over_ipv6_too)
+{
+	struct dns_script script = { .acts = { DNS_ACT_WRONG_ID, DNS_ACT_TRUNCATED }, .act_count = 2, .on_v6 = true };
+	struct dns_server *server = dns_server_start(&script);
+	struct endpoint at = dns_server_at(server);
+	struct result r;
+
+	open_link(1, NULL);
+	cr_assert_eq(at.addr.family, ADDR_V6);
+	r = ask(&at, 5000, true);
+	cr_expect_eq(r.status, ARES_LINK_ANSWER);
+	cr_expect(dns_server_asked(server, 1).over_tcp);
+	close_link();
+	dns_server_stop(server);
+}
+
 /* The library itself would go on without EDNS for ever, and fetch this answer of 900 bytes over TCP. */
 Test(ares_link, keeps_edns_on_a_channel_that_met_an_old_server)
 {
@@ -273,6 +289,27 @@ static int no_socket(void *arg, int domain, int type, int protocol)
 	return -1;
 }
 
+/* A number that no epoll accepts. */
+static int stray_number(void *arg, int domain, int type, int protocol)
+{
+	return 19999;
+}
+
+static int close_nothing(void *arg, int fd)
+{
+	return 0;
+}
+
+static int connect_nothing(void *arg, int fd, const struct sockaddr *to, socklen_t len)
+{
+	return 0;
+}
+
+static ssize_t send_nothing(void *arg, int fd, const struct iovec *parts, int count)
+{
+	return (ssize_t)parts[0].iov_len;
+}
+
 static ssize_t no_buffers(void *arg, int fd, const struct iovec *parts, int count)
 {
 	errno = ENOBUFS;
@@ -285,6 +322,7 @@ Test(ares_link, never_calls_back_at_once_even_when_the_library_does)
 		{ .connect = no_route },
 		{ .open = no_socket },
 		{ .send = no_buffers },
+		{ .open = stray_number, .close = close_nothing, .connect = connect_nothing, .send = send_nothing },
 	};
 	struct endpoint at = { .addr = addr_v4((const uint8_t[4]){ 192, 0, 2, 1 }), .port = 53 };
 
