@@ -197,7 +197,7 @@ struct layout_id {
 /* Re-opens special addresses or a special-use name for one host pattern. */
 struct layout_exception {
 	uint8_t family, prefix_len; /* family 0: no address, a name exception only */
-	uint8_t host;               /* enum rule_host: NAME, WILDCARD, or PREFIX: an address target inside this very prefix */
+	uint8_t host;               /* enum rule_host: NAME, WILDCARD, or PREFIX: the target is itself an address */
 	uint8_t reserved[5];
 	uint8_t octets[16];
 	struct layout_text name;

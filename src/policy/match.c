@@ -289,6 +289,7 @@ static bool only_reported(const struct match *m, unsigned schemes)
 	       (schemes & m->own.typed[ENFORCED].schemes) == 0;
 }
 
+/* The ceiling was not walked yet: all steps are of the lease. */
 static void retell_trace(struct match *m, unsigned schemes)
 {
 	for (size_t i = m->trace_from; m->trace != NULL && i < m->trace->count; i++) {
@@ -297,8 +298,7 @@ static void retell_trace(struct match *m, unsigned schemes)
 		const struct layout_rule *rules = segment_table(step->segment, LAYOUT_RULES, &count);
 		const struct layout_rule *r = &rules[step->rule_number];
 
-		if (step->source == VERDICT_BY_CEILING || (r->flags & LAYOUT_RULE_DENY) != 0 ||
-		    step->result != TRACE_MATCHED)
+		if ((r->flags & LAYOUT_RULE_DENY) != 0 || step->result != TRACE_MATCHED)
 			continue;
 		if (r->scheme == SCHEME_TCP && m->visible.schemes != BIT(SCHEME_TCP))
 			step->result = TRACE_HIDDEN_BY_TYPED;
@@ -442,10 +442,10 @@ static bool name_within(const struct layout_exception *x, struct text host, cons
 
 /* Is the exception written for this target? */
 static bool exception_names(const struct segment *s, const struct layout_exception *x,
-			    const struct prefix *prefix, const struct target *target)
+			    const struct target *target)
 {
 	if (x->host == RULE_HOST_PREFIX)
-		return target->kind == TARGET_ADDRESS && prefix_contains(prefix, &target->addr);
+		return target->kind == TARGET_ADDRESS;
 	return target->kind == TARGET_NAME &&
 	       name_within(x, segment_text(s, x->name), &target->name);
 }
@@ -465,9 +465,10 @@ static bool name_is_reopened(const struct snapshot *snapshot, const struct facts
 	uint32_t count;
 	const struct layout_exception *x = segment_table(s, LAYOUT_EXCEPTIONS, &count);
 
-	for (uint32_t i = 0; f->name_class == NAME_SPECIAL && i < count; i++) {
-		if (x[i].host != RULE_HOST_PREFIX &&
-		    exception_names(s, &x[i], NULL, &f->target))
+	if (f->target.kind != TARGET_NAME || f->name_class != NAME_SPECIAL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		if (exception_names(s, &x[i], &f->target))
 			return true;
 	}
 	return false;
@@ -485,7 +486,7 @@ static bool address_is_reopened(const struct snapshot *snapshot, const struct fa
 
 		memcpy(prefix.addr.octets, x[i].octets, sizeof(prefix.addr.octets));
 		if (x[i].family != ADDR_NONE && prefix_contains(&prefix, address) &&
-		    exception_names(s, &x[i], &prefix, &f->target))
+		    exception_names(s, &x[i], &f->target))
 			return true;
 	}
 	return false;

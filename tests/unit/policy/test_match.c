@@ -489,6 +489,7 @@ Test(match, wants_every_place_to_hold_and_to_be_known)
 		{ "de.test:443", "US", 0, "geo_denied" },
 		{ "de.test:443", "", 7, "geo_unavailable" },
 		{ "as.test:443", "DE", 7, "allowed https place" },
+		{ "as.test:443", "DE", 5, "allowed https place" },
 		{ "as.test:443", "DE", 8, "geo_denied" },
 		{ "as.test:443", "DE", 0, "geo_unavailable" },
 		{ "both.test:443", "DE", 7, "allowed https place" },
@@ -520,6 +521,41 @@ Test(match, wants_every_place_to_hold_and_to_be_known)
 	drop();
 	use("allow any\n", "places country=DE\nallow https://none.test\n", 0);
 	expect_addresses(&(struct address_row){ "none.test:443", "9.9.9.9", "geo_unavailable" }, 1);
+	drop();
+}
+
+Test(match, reopens_by_what_the_exception_names_and_never_by_less)
+{
+	static const struct {
+		const char *target, *address; /* address NULL: the name alone */
+		bool expected;
+	} rows[] = {
+		{ "box.internal:1", NULL, true },
+		{ "a.box.internal:1", NULL, false },
+		{ "x.lab.internal:1", NULL, true },
+		{ "lab.internal:1", NULL, false },
+		{ "metadata.google.internal:1", NULL, false },
+		{ "ordinary.test:1", NULL, false },
+		{ "box.internal:1", "10.1.0.1", false },
+		{ "x.lab.internal:1", "10.1.0.1", true },
+		{ "x.lab.internal:1", "10.2.0.1", false },
+		{ "lab.internal:1", "10.1.0.1", false },
+		{ "10.1.0.1:1", "10.1.0.1", false },
+		{ "10.3.0.1:1", "10.3.0.1", true },
+		{ "ordinary.test:1", "10.3.0.1", false },
+		{ "x.lab.internal:1", "9.9.9.9", false },
+	};
+
+	use("exception name for box.internal\nexception 10.1.0.0/16 for *.lab.internal\n"
+	    "exception name for metadata.google.internal\nexception 10.3.0.0/16 for address\n",
+	    "", 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct facts f = facts_of(PHASE_REQUEST, rows[i].target);
+
+		if (rows[i].address != NULL)
+			know_address(&f, rows[i].address);
+		cr_expect_eq(policy_exception_covers(snapshot, &f), rows[i].expected, "row %zu", i);
+	}
 	drop();
 }
 
@@ -591,13 +627,16 @@ Test(match, traces_each_rule_that_was_tried)
 						   TRACE_HIDDEN_BY_TYPED, TRACE_MATCHED };
 	static const enum trace_result scheme[] = { TRACE_SCHEME_DIFFERS, TRACE_PORT_DIFFERS,
 						    TRACE_HIDDEN_BY_TYPED, TRACE_MATCHED };
+	static const enum trace_result denied[] = { TRACE_MATCHED, TRACE_MATCHED, TRACE_MATCHED };
 	static const enum trace_result report[] = { TRACE_REPORT_ONLY, TRACE_REPORT_ONLY,
 						    TRACE_MATCHED };
 
 	use("allow any\n",
 	    "allow https://a.test\nallow http://a.test\nallow tcp://*.test:443\n"
-	    "allow https://r.b report\ndeny r.b report\nallow https://other.test\n",
+	    "allow https://r.b report\ndeny r.b report\nallow https://other.test\n"
+	    "allow http://d.b\ndeny d.b\n",
 	    0);
+	expect_trace("d.b:80", denied, ARRAY_LEN(denied));
 	expect_trace("a.test:443", typed, ARRAY_LEN(typed));
 	expect_trace("ssh://a.test:443", scheme, ARRAY_LEN(scheme));
 	expect_trace("r.b:443", report, ARRAY_LEN(report));
