@@ -1,4 +1,4 @@
-/* Which schemes the daemon can hold a stream to today. A rule of another scheme is a fault of its lease: better refused than not enforced. */
+/* Which schemes the daemon can hold a stream to. A rule of another scheme would be a fault of its lease: better refused than not enforced. */
 #ifndef EGRESS_COMPILER_ENFORCED_H
 #define EGRESS_COMPILER_ENFORCED_H
 
@@ -10,9 +10,9 @@ static inline bool enforced_scheme(enum scheme s)
 {
 	static const bool enforced[SCHEME_COUNT] = {
 		[SCHEME_HTTPS] = true,
-		[SCHEME_HTTP] = false,
-		[SCHEME_WS] = false,
-		[SCHEME_SSH] = false,
+		[SCHEME_HTTP] = true,
+		[SCHEME_WS] = true,
+		[SCHEME_SSH] = true,
 		[SCHEME_TCP] = true,
 	};
 

@@ -279,6 +279,11 @@ static void on_relay_end(void *arg, enum relay_end why)
 		refuse_open(s, s->tunnel->why);
 		return;
 	}
+	if (s->tunnel != NULL && s->tunnel->why != REASON_ALLOWED) { /* its turn to be told never came */
+		session_record_decision(s, s->tunnel->why);
+		session_end_silent(s);
+		return;
+	}
 	switch (why) {
 	case RELAY_END_DONE:
 	case RELAY_END_GUEST_RESET:

@@ -76,6 +76,16 @@ static enum reason request_fault_reason(enum http1_fault fault)
 	return REASON_HTTP_MALFORMED;
 }
 
+/* Refuse a request. What was asked before it is answered first, so that the guest can tell which one is meant. */
+static struct relay_filter_answer refuse_request(struct session *s, enum reason why)
+{
+	if (s->tunnel->http.count == 0)
+		return tunnel_refuse(s, why);
+	s->tunnel->why = why;
+	tunnel_expect(s, false);
+	return stall;
+}
+
 /* A head was judged and passes: it waits for its answer. */
 static void note_asked(struct tunnel_http *h, const struct http1_request *request)
 {
@@ -104,9 +114,9 @@ static struct relay_filter_answer request_head(struct session *s, const uint8_t 
 	switch (http1_request_read(&h->up_scan, bytes, len, &request, &fault)) {
 	case PARSED_MORE:
 		tunnel_expect(s, len > 0);
-		return end && len > 0 ? tunnel_refuse(s, REASON_HTTP_MALFORMED) : hold;
+		return end && len > 0 ? refuse_request(s, REASON_HTTP_MALFORMED) : hold;
 	case PARSED_BAD:
-		return tunnel_refuse(s, request_fault_reason(fault));
+		return refuse_request(s, request_fault_reason(fault));
 	case PARSED_OK:
 		break;
 	}
@@ -114,7 +124,7 @@ static struct relay_filter_answer request_head(struct session *s, const uint8_t 
 	if (why == REASON_ALLOWED)
 		why = tunnel_judge_seen(s);
 	if (why != REASON_ALLOWED)
-		return tunnel_refuse(s, why);
+		return refuse_request(s, why);
 	note_asked(h, &request);
 	tunnel_expect(s, false);
 	relay_resume(s->relay, RELAY_DOWN);
@@ -130,9 +140,9 @@ static struct relay_filter_answer request_body(struct session *s, const uint8_t 
 	case PARSED_MORE:
 		if (n > 0)
 			return pass(n);
-		return end ? tunnel_refuse(s, REASON_HTTP_FRAMING) : hold;
+		return end ? refuse_request(s, REASON_HTTP_FRAMING) : hold;
 	case PARSED_BAD:
-		return tunnel_refuse(s, REASON_HTTP_FRAMING);
+		return refuse_request(s, REASON_HTTP_FRAMING);
 	case PARSED_OK:
 		break;
 	}
@@ -145,9 +155,11 @@ struct relay_filter_answer tunnel_http_up(struct session *s, const uint8_t *byte
 	struct tunnel_http *h = &s->tunnel->http;
 
 	if (len == 0 && end && h->up_in_body)
-		return tunnel_refuse(s, REASON_HTTP_FRAMING);
+		return refuse_request(s, REASON_HTTP_FRAMING);
 	if (len == 0)
 		return hold;
+	if (s->tunnel->why != REASON_ALLOWED)
+		return stall;
 	return h->up_in_body ? request_body(s, bytes, len, end) : request_head(s, bytes, len, end);
 }
 
@@ -160,6 +172,10 @@ static void answer_done(struct session *s)
 	h->down_scan = (struct http1_scan){ 0 };
 	h->first = (uint8_t)((h->first + 1) % TUNNEL_PIPELINE_MAX);
 	h->count--;
+	if (h->count == 0 && s->tunnel->why != REASON_ALLOWED) {
+		(void)tunnel_refuse(s, s->tunnel->why);
+		return;
+	}
 	if (h->up_waits) {
 		h->up_waits = false;
 		relay_resume(s->relay, RELAY_UP);

@@ -43,7 +43,7 @@ struct tunnel_http {
 /* What a typed tunnel remembers until it is opaque. */
 struct tunnel {
 	enum tunnel_stage stage;
-	enum reason why;         /* REFUSED: what the guest hears; ALLOWED: the guest left without a word */
+	enum reason why;         /* what the guest will hear; ALLOWED while nothing was refused */
 	size_t hello_len;        /* TLS: bytes of the first flight that are judged and not passed yet */
 	struct tunnel_http http;
 	char redirect_to[TARGET_TEXT_MAX]; /* redirect that was refused, escaped; "" if none */
