@@ -261,7 +261,9 @@ static struct addr_finding classify_v6(const struct addr *a, const struct addr_s
 		finding.inner = inner.inner;
 		return is_floor(inner.class) ? inner : finding;
 	}
-	if (range == NULL && is_isatap(a)) {
+	/* Also in a range that an exception may re-open: it would re-open what the identifier
+	 * carries. */
+	if ((range == NULL || addr_class_may_reopen(range->class)) && is_isatap(a)) {
 		inner = classify_v4(a->octets + 12, site);
 		if (inner.class == ADDR_CLASS_PUBLIC)
 			return finding;

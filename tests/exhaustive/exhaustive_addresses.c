@@ -1,7 +1,7 @@
 /*
- * The address classifier against a linear walk over the files of policy/addresses, read at run time:
- * exhaustive_addresses [--all]. Shares nothing with the classifier but the address parser. Prints
- * what it compared; exits 1 at the first difference.
+ * The address classifier against a linear walk over the files of policy/addresses, read at run
+ * time: exhaustive_addresses [--all]. Shares nothing with the classifier but the address parser.
+ * Prints what it compared; exits 1 at the first difference.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -172,6 +172,13 @@ static bool is_floor(const struct oracle_row *row)
 		strcmp(row->class, "unspecified") == 0);
 }
 
+/* By the classes of the readable table: all but the floor and the embedded forms. */
+static bool may_reopen(const struct oracle_row *row)
+{
+	return !is_floor(row) && strcmp(row->class, "embedded") != 0 &&
+	       strcmp(row->class, "nat64") != 0;
+}
+
 /* What the classifier must say of an IPv6 address on a site that declares nothing. */
 static const struct oracle_row *walk_v6(const struct oracle *o, u128 n, bool *out_has_inner)
 {
@@ -197,11 +204,11 @@ static const struct oracle_row *walk_v6(const struct oracle *o, u128 n, bool *ou
 		inner = walk_v4(o, form->inverted ? ~octets : octets);
 		return is_floor(inner) ? inner : best;
 	}
-	if (best == NULL &&
+	if ((best == NULL || may_reopen(best)) &&
 	    ((uint32_t)(n >> 32) == 0x00005efe || (uint32_t)(n >> 32) == 0x02005efe)) {
 		inner = walk_v4(o, (uint32_t)n);
 		*out_has_inner = inner != NULL;
-		return inner == NULL ? NULL : is_floor(inner) ? inner : &isatap;
+		return inner == NULL ? best : is_floor(inner) ? inner : &isatap;
 	}
 	return best;
 }
@@ -263,7 +270,8 @@ static void compare_v6(const struct oracle *o, u128 n)
 	compared++;
 }
 
-/* An IPv4 address in every form that carries one, plain and as ISATAP in a public prefix. */
+/* An IPv4 address in every form that carries one, and as ISATAP in a public prefix and in every
+ * row. */
 static void compare_embedded(const struct oracle *o, uint32_t n)
 {
 	for (unsigned i = 0; i < o->form_count; i++) {
@@ -274,6 +282,8 @@ static void compare_embedded(const struct oracle *o, uint32_t n)
 	compare_v6(o, (u128)0x2a00000100000000 << 64 | (u128)0x00005efe << 32 | n);
 	compare_v6(o, (u128)0x2a00000100000000 << 64 | (u128)0x02005efe << 32 | n);
 	compare_v6(o, (u128)0x2a00000100000000 << 64 | (u128)0x01005efe << 32 | n);
+	for (unsigned i = 0; i < o->v6_count; i++)
+		compare_v6(o, (o->v6[i].first | (u128)0x00005efe << 32 | n));
 }
 
 static void compare_edges(const struct oracle *o)

@@ -317,6 +317,13 @@ Test(addr_class, isatap_is_judged_by_the_address_it_carries)
 		{ "2a00:1::5eff:10.0.0.1", ADDR_CLASS_PUBLIC },
 		{ "2a00:1::5ffe:10.0.0.1", ADDR_CLASS_PUBLIC },
 		{ "2001:db8::5efe:9.9.9.9", ADDR_CLASS_DOCUMENTATION },
+		{ "fd00::5efe:9.9.9.9", ADDR_CLASS_UNIQUE_LOCAL },
+		/* An exception for the range around it must not re-open what it carries. */
+		{ "fd00::5efe:10.0.0.1", ADDR_CLASS_EMBEDDED },
+		{ "fd00::200:5efe:169.254.169.254", ADDR_CLASS_METADATA },
+		{ "fe80::5efe:127.0.0.1", ADDR_CLASS_LOOPBACK },
+		{ "2002:909:909::5efe:10.0.0.1", ADDR_CLASS_EMBEDDED },
+		{ "64:ff9b:1::5efe:10.0.0.1", ADDR_CLASS_NAT64 },
 	};
 
 	check_rows(rows, ARRAY_LEN(rows));
@@ -396,22 +403,43 @@ Test(addr_class, declared_nat64_with_stray_bits_or_an_odd_length_is_refused_for_
 		{ "2001:db8:122:344::/64", "2001:db8:122:344:109:909:900::" },
 		{ "2001:db8:122:344::/64", "2001:db8:122:344:9:909:901::" },
 		{ "2001:db8:122:344:100::/96", "2001:db8:122:344:100::9.9.9.9" },
-		{ "2a00:64::/44", "2a00:64:0:909:9:900::" }, /* no such layout */
-		{ "2a00:64::/72", "2a00:64::909:909" },
-		{ "2a00:64::/24", "2a00:64::909:909" },
+		/* Lengths that have no layout, and addresses that would be 9.9.9.9 if they had. */
+		{ "2a00:64::/44", "2a00:64:9:909:9::" },
+		{ "2a00:64::/72", "2a00:64::9:909:900:0" },
+		{ "2a00::/24", "2a00:9:909:900::" },
+		{ "2a00:64::/88", "2a00:64::9:909:900" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct addr_finding f;
+		struct addr_finding f = classify_behind(rows[i].prefix, rows[i].text);
 
-		if (strcmp(rows[i].prefix, "2a00:64::/24") == 0)
-			f = classify_behind("2a00::/24", rows[i].text);
-		else
-			f = classify_behind(rows[i].prefix, rows[i].text);
 		cr_expect_eq(f.class, ADDR_CLASS_INVALID, "%s: %s", rows[i].text,
 			     addr_class_word(f.class));
 		cr_expect_not(addr_class_may_reopen(f.class));
 	}
+}
+
+Test(addr_class, a_declared_prefix_opens_neither_metadata_nor_own_addresses_inside_it)
+{
+	struct prefix own = prefix_in("2a00:64::909:909");
+	struct addr_nat64 nat64[] = { { prefix_in("fd00:ec2::/96") },
+				      { prefix_in("2a00:64::/96") } };
+	struct addr_site site = { .own = own_addresses_create(&own, 1),
+				  .nat64 = nat64,
+				  .nat64_count = 2 };
+	struct addr a = addr_in("fd00:ec2::254");
+	struct addr_finding f;
+
+	addr_classify(&a, &site, &f);
+	cr_expect_eq(f.class, ADDR_CLASS_METADATA);
+	a = own.addr;
+	addr_classify(&a, &site, &f);
+	cr_expect_eq(f.class, ADDR_CLASS_OWN);
+	cr_expect_not(f.by_declared_nat64);
+	a = addr_in("2a00:64::909:908");
+	addr_classify(&a, &site, &f);
+	cr_expect_eq(f.class, ADDR_CLASS_PUBLIC);
+	own_addresses_unref((struct own_addresses *)site.own);
 }
 
 Test(addr_class, nat64_recursion_goes_one_level_and_the_longest_prefix_decides)
