@@ -10,13 +10,12 @@ static bool holds(struct text t, char c)
 	return t.len > 0 && memchr(t.at, c, t.len) != NULL;
 }
 
-/* IPv6 text alone or in one pair of brackets; only IPv6 has a colon, so nothing else can come out
- * of this. */
+/* IPv6 text alone or in one pair of brackets. `host` has a colon, so IPv4 cannot come out. */
 static bool parse_v6(struct text host, struct addr *out_addr)
 {
 	if (host.len >= 2 && host.at[0] == '[' && host.at[host.len - 1] == ']')
 		host = (struct text){ host.at + 1, host.len - 2 };
-	return holds(host, ':') && addr_parse(host, out_addr);
+	return addr_parse(host, out_addr);
 }
 
 enum target_result target_from_host(struct text host, uint16_t port, struct target *out_target)
