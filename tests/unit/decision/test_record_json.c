@@ -87,6 +87,30 @@ Test(record_json, each_event_has_its_numbers)
 	}
 }
 
+Test(record_json, a_connection_let_through_by_report_ends_as_a_success)
+{
+	struct record r = sample_ended(RECORD_CLOSE, REASON_NO_RULE), again;
+	char line[RECORD_JSON_MAX + 1];
+
+	write_line(&r, line);
+	cr_expect_not_null(strstr(line, "\"status_id\":2,\"status_code\":\"no_rule\""));
+	r.verdict.would_deny = r.verdict.allow = true;
+	cr_assert_eq(record_json_read(line, write_line(&r, line), &again), PARSED_OK);
+	cr_expect_not_null(strstr(line, "\"status_id\":1,\"status_code\":\"no_rule\""));
+	cr_expect(again.verdict.allow && again.verdict.would_deny);
+}
+
+Test(record_json, a_sum_of_bytes_that_does_not_fit_stays_at_the_top)
+{
+	struct record r = sample_record(10);
+	char line[RECORD_JSON_MAX + 1];
+
+	write_line(&r, line);
+	cr_expect_not_null(strstr(
+		line, "\"traffic\":{\"bytes\":18446744073709551615,"
+		      "\"bytes_out\":18446744073709551615,\"bytes_in\":98304},\"duration\":5321"));
+}
+
 Test(record_json, which_failures_are_nobodys_refusal)
 {
 	for (unsigned i = 0; i < REASON_COUNT; i++) {

@@ -16,6 +16,8 @@ COUNTRIES = {
     "9.9.5.0/24": {"country": {"iso_code": "DEU"}},
     "9.9.4.0/24": {"country": {"iso_code": 49}},
     "9.9.3.0/24": {"country": "DE"},
+    "9.9.2.0/24": {"country": {"iso_code": "dE"}},
+    "9.9.1.0/24": {"country": {"iso_code": "D1"}},
     "2a00:1::/32": {"country": {"iso_code": "FR"}},
 }
 ASNS = {

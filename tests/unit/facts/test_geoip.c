@@ -107,6 +107,8 @@ Test(geoip, what_is_absent_or_of_another_shape_is_unknown)
 		{ "9.9.5.1", false },				 /* three letters */
 		{ "9.9.4.1", false },				 /* a number */
 		{ "9.9.3.1", false },				 /* no map */
+		{ "9.9.2.1", false },				 /* half lower case */
+		{ "9.9.1.1", false },				 /* a digit */
 	};
 	struct geoip *g = open_both();
 
