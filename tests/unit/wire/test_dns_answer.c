@@ -415,6 +415,21 @@ Test(dns_answer, a_name_is_at_most_255_bytes_however_it_is_put_together)
 	}
 }
 
+Test(dns_answer, a_label_is_at_most_63_bytes)
+{
+	static const uint8_t octets[4] = { 192, 0, 2, 1 };
+	char owner[65];
+
+	for (size_t len = 63; len <= 64; len++) {
+		memset(owner, 'x', len);
+		owner[len] = '\0';
+		start_a();
+		answer_build_record(&b, IN_ANSWER, owner, DNS_TYPE_A, 1, 60, octets, 4);
+		answer_build_address(&b, OWNER, 60, "192.0.2.9");
+		assert_outcome(len == 63 ? DNS_OUTCOME_ADDRESSES : DNS_OUTCOME_MALFORMED, owner);
+	}
+}
+
 Test(dns_answer, hex_cases_of_the_wire_are_malformed)
 {
 #define QUESTION "07616c6c6f776564047465737400 0001 0001"

@@ -82,6 +82,7 @@ Test(http1, each_form_of_target_has_its_methods)
 	} rows[] = {
 		{ "GET /", HTTP1_FORM_ORIGIN, true },
 		{ "GET //evil.test/x", HTTP1_FORM_ORIGIN, true }, /* C216 */
+		{ "GET /~a", HTTP1_FORM_ORIGIN, true },
 		{ "GET /\\x", HTTP1_FORM_ORIGIN, true },
 		{ "GET http://plain.test/", HTTP1_FORM_ABSOLUTE, true },
 		{ "GET HTTPS://u@x/", HTTP1_FORM_ABSOLUTE, true },
@@ -135,48 +136,50 @@ Test(http1, each_form_of_target_has_its_methods)
 
 Test(http1, lines_that_are_not_plain_are_malformed)
 {
-	static const char
-		*const heads[] = {
-			"GET /\r\nHost: plain.test\r\n\r\n", /* C235 */
-			"GET / HTTP/1.2\r\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/2.0\r\nHost: plain.test\r\n\r\n",
-			"GET / http/1.1\r\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/1.1 \r\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/1.10\r\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/01.1\r\nHost: plain.test\r\n\r\n",
-			"GET / x HTTP/1.1\r\nHost: plain.test\r\n\r\n",
-			"GET\t/ HTTP/1.1\r\nHost: plain.test\r\n\r\n",
-			"\r\nGET / HTTP/1.1\r\nHost: plain.test\r\n\r\n",
-			" GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/1.1\nHost: plain.test\n\n", /* C221 */
-			"GET / HTTP/1.1\r\nHost: plain.test\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\n\n",
-			"GET / HTTP/1.1\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/1.1\rHost: plain.test\r\n\r\n",
-			"GET / HTTP/1.1\r\r\nHost: plain.test\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\rX: y\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\n\rX",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nHost : evil.test\r\n\r\n", /* C218 */
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nHost\t: evil.test\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost:\r\n evil.test\r\nHost: plain.test\r\n\r\n", /* C219
-											      */
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\r\n\tHost: evil.test\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\r\n \r\n\r\n",
-			"GET / HTTP/1.1\r\n Host: evil.test\r\nHost: plain.test\r\n\r\n", /* C220 */
-			"GET / HTTP/1.1\r\nHost: plain.test\r\n: x\r\nTransfer-Encoding: "
-			"chunked\r\n\r\n", /* C224 */
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nNoColon\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX Y: z\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\n\"X\": z\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX\x80: z\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\x01\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\x0b\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\x7f\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nConnection: a b\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: plain.test\r\nConnection: \"close\"\r\n\r\n",
-			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-			"\x16\x03\x01",
-		};
+	static const char *const heads[] = {
+		"GET /\r\nHost: plain.test\r\n\r\n", /* C235 */
+		"GET / HTTP/1.2\r\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/2.0\r\nHost: plain.test\r\n\r\n",
+		"GET / http/1.1\r\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/1.1 \r\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/1.10\r\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/01.1\r\nHost: plain.test\r\n\r\n",
+		"GET / x HTTP/1.1\r\nHost: plain.test\r\n\r\n",
+		"GET\t/ HTTP/1.1\r\nHost: plain.test\r\n\r\n",
+		"\r\nGET / HTTP/1.1\r\nHost: plain.test\r\n\r\n",
+		" GET / HTTP/1.1\r\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/1.1\nHost: plain.test\n\n", /* C221 */
+		"GET / HTTP/1.1\r\nHost: plain.test\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n\n",
+		"GET / HTTP/1.1\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/1.1\rHost: plain.test\r\n\r\n",
+		"GET / HTTP/1.1\r\r\nHost: plain.test\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\rX: y\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n\rX",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nHost : evil.test\r\n\r\n", /* C218 */
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nHost\t: evil.test\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost:\r\n evil.test\r\nHost: plain.test\r\n\r\n", /* C219
+										      */
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\r\n\tHost: evil.test\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\r\n \r\n\r\n",
+		"GET / HTTP/1.1\r\n Host: evil.test\r\nHost: plain.test\r\n\r\n", /* C220 */
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n: x\r\nTransfer-Encoding: "
+		"chunked\r\n\r\n", /* C224 */
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nNoColon\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX Y: z\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n\"X\": z\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX\x80: z\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\x01\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\x0b\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\x7f\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nConnection: a b\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nConnection: \"close\"\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n(X: z\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n\x80X: z\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: plain.test\r\nConnection: ;\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"\x16\x03\x01",
+	};
 
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
 		assert_request(heads[i], HTTP1_FAULT_MALFORMED);
@@ -318,8 +321,8 @@ Test(http1, framing_connection_and_upgrade_are_told)
 		  false },
 		{ "GET / HTTP/1.0\r\nConnection: keep-alive, close", HTTP1_NO_BODY, 0, true, false,
 		  false, false },
-		{ "POST / HTTP/1.1\r\nExpect: 100-Continue\r\nExpect: x\r\nContent-Length: 1", HTTP1_LENGTH, 1,
-		  false, true, false, false },
+		{ "POST / HTTP/1.1\r\nExpect: 100-Continue\r\nExpect: x\r\nContent-Length: 1",
+		  HTTP1_LENGTH, 1, false, true, false, false },
 		{ "GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: WebSocket", HTTP1_NO_BODY, 0,
 		  false, false, true, true },
 		{ "GET / HTTP/1.1\r\nConnection: keep-alive, upgrade\r\nUpgrade: h2c, websocket",

@@ -24,6 +24,7 @@ static const struct {
 } good[] = {
 	{ { HTTP1_NO_BODY, 0 }, "HTTP/1.1 200 OK", 0 },
 	{ { HTTP1_LENGTH, 0 }, "next", 0 },
+	{ { HTTP1_LENGTH, 1 }, "next", 1 },
 	{ { HTTP1_LENGTH, 5 }, "hellonext", 5 },
 	{ { HTTP1_LENGTH, 2 }, "\r\nnext", 2 },
 	{ { HTTP1_CHUNKED, 0 }, "0\r\n\r\nnext", 5 },

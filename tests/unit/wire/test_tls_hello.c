@@ -507,17 +507,21 @@ Test(tls_hello, too_many_tiny_records_are_bad)
 	static uint8_t padding[8192];
 	struct tls_hello hello;
 	enum tls_hello_fault fault;
-	size_t len;
 
-	hello_build_init(&b);
-	hello_build_extension(&b, 21, padding, sizeof(padding));
-	len = hello_build_message(&b, message);
-	cr_assert_eq(
-		tls_hello_read(flow, hello_build_records(message, len, 3, flow), &hello, &fault),
-		PARSED_OK);
-	cr_assert_eq(
-		tls_hello_read(flow, hello_build_records(message, len, 1, flow), &hello, &fault),
-		PARSED_BAD);
+	for (size_t over = 0; over <= 1; over++) {
+		size_t len;
+
+		/* message header 4, body 43 with an empty session, one suite and one method */
+		hello_build_init(&b);
+		b.session_len = 0;
+		b.suites_len = 2;
+		hello_build_extension(&b, 21, padding, 4096 - 47 - 4 + over);
+		len = hello_build_message(&b, message);
+		cr_assert_eq(len, 4096 + over);
+		len = hello_build_records(message, len, 1, flow);
+		cr_assert_eq(tls_hello_read(flow, len, &hello, &fault),
+			     over ? PARSED_BAD : PARSED_OK);
+	}
 }
 
 Test(tls_hello, one_changed_byte_never_changes_the_name_unseen)

@@ -196,6 +196,7 @@ static const char *const ambiguous[] = {
 	"1:2",
 	"-a:b",
 	/* dots that uncover two slashes */
+	"/.//",
 	"/.//evil.test/",
 	".//evil.test/",
 	"/..//evil.test",
