@@ -32,6 +32,10 @@ struct gate {
 	int fd;              /* owned; -1 for a received page */
 };
 
+/* Two processes share the page, so a lock beside it would be two locks. */
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
+	       "atomics of the control page must be lock-free");
+
 static size_t page_size(uint32_t slots)
 {
 	return sizeof(struct page) + (size_t)slots * sizeof(struct gate_slot);

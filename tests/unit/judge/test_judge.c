@@ -179,6 +179,16 @@ Test(judge, refuses_when_there_is_nothing_to_judge_by)
 	expect(judge_address(&nothing, &t, &admitted, &a, &finding, &permit), "internal", "address");
 	expect(judge_stream(&nothing, &t, &admitted, &seen), "internal", "stream");
 	expect(judge_redirect(&nothing, SCHEME_HTTPS, &t), "internal", "redirect");
+	use("allow any\n", "allow https://a.test\n");
+	{
+		struct judge no_lease = judge, no_snapshot = judge;
+
+		no_lease.lease = NULL;
+		no_snapshot.snapshot = NULL;
+		expect(judge_request(&no_lease, &t), "internal", "no lease");
+		expect(judge_request(&no_snapshot, &t), "internal", "no snapshot");
+	}
+	drop();
 }
 
 Test(judge, goes_on_only_from_a_request_that_was_allowed)
@@ -290,6 +300,11 @@ Test(judge, keeps_the_stricter_conditions_of_request_and_address)
 	use("allow any\n", "allow https://a.test pin=connection\n");
 	before = request("a.test:443");
 	expect(address_after(before, "a.test:443", "9.9.9.9"), "allowed https pin=connection", "same");
+	before.pin = RULE_PIN_LEASE;
+	drop();
+	use("allow any\n", "option ech_refuse\nallow https://a.test pin=ttl\n");
+	expect(address_after(before, "a.test:443", "9.9.9.9"), "allowed https pin=lease ech",
+	       "stricter since");
 	before.pin = RULE_PIN_LEASE;
 	before.ech_refuse = before.place_required = true;
 	expect(address_after(before, "a.test:443", "9.9.9.9"), "allowed https pin=lease ech place",
