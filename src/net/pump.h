@@ -23,7 +23,10 @@ struct pump_worker {
 	size_t pipe_len;         /* bytes each pipe holds */
 };
 
-/* Make scratch and up to `pipes` pipes of up to 1 MiB; fewer or smaller ones are not an error (0 pipes: copy only). */
+/*
+ * Make scratch and up to `pipes` pipes of up to 1 MiB; fewer or smaller ones are not an error (0 pipes: copy only). Makes the process
+ * ignore SIGPIPE, which splice(2) cannot be asked not to raise.
+ */
 enum err pump_worker_init(struct pump_worker *w, unsigned pipes) ATTR_MUST_CHECK;
 void pump_worker_finish(struct pump_worker *w);
 
