@@ -177,12 +177,13 @@ static struct verdict mismatch(const struct judge *j, const struct target *targe
 	struct verdict v = ask_scheme(j, PHASE_STREAM, target,
 				      seen->scheme_known ? seen->scheme : SCHEME_TCP);
 
-	if (!v.allow || !v.would_deny || v.reason != REASON_SCHEME_NOT_ALLOWED) {
+	if (!v.allow || !v.would_deny) {
 		v = refuse(j, REASON_SCHEME_MISMATCH);
 		v.source = request->source;
 		return v;
 	}
-	v.reason = REASON_SCHEME_MISMATCH;
+	if (v.reason == REASON_SCHEME_NOT_ALLOWED)
+		v.reason = REASON_SCHEME_MISMATCH;
 	v.schemes = BIT(SCHEME_TCP);
 	carry(request, &v);
 	return v;

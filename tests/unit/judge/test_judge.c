@@ -412,6 +412,7 @@ Test(judge, lets_a_reporting_lease_pass_other_bytes_where_the_ceiling_takes_them
 		{ "a.test:443", SCHEME_SSH, NULL, "", "would_deny scheme_mismatch tcp by s" },
 		{ "a.test:443", -1, NULL, "", "would_deny scheme_mismatch tcp by s" },
 		{ "other.test:443", -1, NULL, "", "would_deny no_rule tcp" },
+		{ "d.test:443", SCHEME_SSH, NULL, "", "would_deny rule_deny tcp by d" },
 		/* A name that lies is no question of rules. */
 		{ "a.test:443", SCHEME_HTTPS, "b.test", "", "tls_sni_mismatch by s" },
 	};
@@ -422,7 +423,9 @@ Test(judge, lets_a_reporting_lease_pass_other_bytes_where_the_ceiling_takes_them
 		{ "other.test:443", SCHEME_SSH, NULL, "", "scheme_mismatch" },
 	};
 
-	use_flags("allow any\n", "option report\nallow https://a.test as s\n", LAYOUT_ROOT_REPORT_ALLOWED);
+	use_flags("allow any\n",
+		  "option report\nallow https://a.test as s\nallow https://d.test\ndeny d.test as d\n",
+		  LAYOUT_ROOT_REPORT_ALLOWED);
 	expect_streams(rows, ARRAY_LEN(rows));
 	drop();
 	use_flags("allow https://*.test\n", "option report\nallow https://a.test as s\n",
@@ -443,6 +446,10 @@ Test(judge, judges_a_stream_again_under_a_policy_that_changed)
 	drop();
 	use("allow any\n", "deny a.test\nallow https://a.test\n");
 	expect(judge_stream(&judge, &t, &before, &seen), "rule_deny", "denied now");
+	drop();
+	use("allow any\n", "allow https://a.test\nallow ssh://a.test:443\n");
+	before.schemes = BIT(SCHEME_SSH);
+	expect(judge_stream(&judge, &t, &before, &seen), "scheme_mismatch", "allowed now, but not admitted");
 	drop();
 	before.schemes = BIT(SCHEME_TCP);
 	use("allow any\n", "allow https://a.test\n");
