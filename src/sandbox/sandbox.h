@@ -17,9 +17,9 @@ enum sandbox_role { SANDBOX_ROLE_DAEMON, SANDBOX_ROLE_SIDECAR };
 
 struct sandbox_options {
 	enum sandbox_role role;
-	const char *user;         /* to become; NULL or "": the role's own when root, else stay who we are */
-	const char *read_paths[SANDBOX_PATHS_MAX];  /* beyond the role's; NULL ends the list */
-	const char *write_paths[SANDBOX_PATHS_MAX];
+	const char *user;         /* borrowed; name or number to become; NULL or "": the role's own when root, else stay who we are */
+	const char *read_paths[SANDBOX_PATHS_MAX];  /* borrowed, beyond the role's; must exist; NULL ends the list */
+	const char *write_paths[SANDBOX_PATHS_MAX]; /* the same; files below may be made, changed and removed, sockets too */
 };
 
 /* Which mechanisms are in force now. */
@@ -29,7 +29,11 @@ struct sandbox_report {
 	bool seccomp;
 };
 
-/* Enter. Any failure but a missing kernel feature is an error, and the caller must not go on. Clears the environment. */
+/*
+ * Enter, with one thread running. Any failure but a missing kernel feature is an error, and the caller must not go on: DENIED (it
+ * would leave us root, or somebody we may not become), NOT_FOUND (no such user or path), INVALID (threads run already), SYSTEM.
+ * Clears the environment, its bytes too: pointers from getenv read as "" afterwards.
+ */
 enum err sandbox_enter(const struct sandbox_options *options, struct sandbox_report *out_report) ATTR_MUST_CHECK;
 
 #endif
