@@ -4,6 +4,7 @@ check_PROGRAMS += unit_config
 TESTS += unit_config
 unit_config_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 unit_config_SOURCES = \
+	tests/unit/config/test_check.c \
 	tests/unit/config/test_fault.c \
 	tests/unit/config/test_load.c \
 	tests/unit/config/test_option.c \
