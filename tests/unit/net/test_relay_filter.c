@@ -92,6 +92,7 @@ Test(relay_filter, lets_a_filter_see_every_byte_at_every_cut)
 		}
 		cr_expect_str_eq(relay_rig_heard(&rig, rig.origin), heard_whole, "cut %zu", cut);
 		cr_expect_eq(lines.calls_after_opaque, 0);
+		cr_expect(!relay_has_filter(rig.relay));
 		cr_expect_eq(rig.ends, 0);
 		relay_rig_tear_down(&rig);
 	}
@@ -108,6 +109,7 @@ Test(relay_filter, holds_until_the_filter_says_more_and_no_further_than_it_may)
 	relay_rig_say(rig.guest, "0123456789");
 	cr_expect_str_eq(relay_rig_heard(&rig, rig.origin), "-");
 	cr_expect_eq(rig.ends, 0, "ten may be held");
+	cr_expect(relay_has_filter(rig.relay));
 	relay_rig_say(rig.guest, "a\nxyz");
 	cr_expect_str_eq(relay_rig_heard(&rig, rig.origin), "0123456789a\n");
 	relay_rig_say(rig.guest, "4567890");
