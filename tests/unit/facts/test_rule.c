@@ -7,110 +7,100 @@
 #include "base/attr.h"
 #include "texts.h"
 
-Test(rule, is_printed_as_the_grammar_has_it)
-{
-	struct dname name = dname_in("api.example.org");
-	const struct {
-		struct rule rule;
-		const char *text;
-	} rows[] = {
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_HTTPS,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 443, 443 } } },
-		  "https://api.example.org" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_HTTPS,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 8443, 8443 } } },
-		  "https://api.example.org:8443" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_HTTPS,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 443, 444 } } },
-		  "https://api.example.org:443-444" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_HTTPS,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 400, 443 } } },
-		  "https://api.example.org:400-443" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_HTTPS,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 2,
-		    .ports = { { 443, 443 }, { 8000, 8999 } } },
-		  "https://api.example.org:443,8000-8999" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_HTTP,
-		    .host = RULE_HOST_WILDCARD,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 80, 80 } } },
-		  "http://*.api.example.org" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_WS,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 443, 443 } } },
-		  "ws://api.example.org:443" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_SSH,
-		    .host = RULE_HOST_PREFIX,
-		    .prefix = prefix_in("192.0.2.1"),
-		    .port_count = 1,
-		    .ports = { { 22, 22 } } },
-		  "ssh://192.0.2.1" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_TCP,
-		    .host = RULE_HOST_PREFIX,
-		    .prefix = prefix_in("10.20.0.0/16"),
-		    .port_count = 1,
-		    .ports = { { 1, 65535 } } },
-		  "tcp://10.20.0.0/16:1-65535" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_TCP,
-		    .host = RULE_HOST_PREFIX,
-		    .prefix = prefix_in("2001:db8::/32"),
-		    .port_count = 1,
-		    .ports = { { 443, 444 } } },
-		  "tcp://[2001:db8::/32]:443-444" },
-		{ { .scheme_known = true,
-		    .scheme = SCHEME_TCP,
-		    .host = RULE_HOST_PREFIX,
-		    .prefix = prefix_in("2001:db8::1"),
-		    .port_count = 1,
-		    .ports = { { 443, 443 } } },
-		  "tcp://[2001:db8::1]:443" },
-		{ { .action = RULE_DENY, .host = RULE_HOST_NAME, .name = name },
-		  "api.example.org" },
-		{ { .action = RULE_DENY,
-		    .host = RULE_HOST_NAME,
-		    .name = name,
-		    .port_count = 1,
-		    .ports = { { 443, 443 } } },
-		  "api.example.org:443" },
-		{ { .action = RULE_DENY,
-		    .host = RULE_HOST_PREFIX,
-		    .prefix = prefix_in("0.0.0.0/0") },
-		  "0.0.0.0/0" },
-		{ { .host = RULE_HOST_ANY }, "any" },
-	};
+struct row {
+	struct rule rule;
+	const char *text;
+};
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+static void check_rows(const struct row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
 		char text[RULE_TEXT_MAX];
 
 		cr_expect_str_eq(rule_print(&rows[i].rule, text), rows[i].text);
 	}
+}
+
+static struct rule allow(enum scheme scheme, uint16_t first, uint16_t last)
+{
+	return (struct rule){ .scheme_known = true,
+			      .scheme = scheme,
+			      .port_count = 1,
+			      .ports = { { first, last } } };
+}
+
+static struct rule for_name(struct rule r, enum rule_host host)
+{
+	r.host = host;
+	r.name = dname_in("api.example.org");
+	return r;
+}
+
+static struct rule for_prefix(struct rule r, const char *prefix)
+{
+	r.host = RULE_HOST_PREFIX;
+	r.prefix = prefix_in(prefix);
+	return r;
+}
+
+Test(rule, ports_that_the_scheme_implies_are_left_out_and_only_those)
+{
+	struct row rows[] = {
+		{ for_name(allow(SCHEME_HTTPS, 443, 443), RULE_HOST_NAME),
+		  "https://api.example.org" },
+		{ for_name(allow(SCHEME_HTTPS, 8443, 8443), RULE_HOST_NAME),
+		  "https://api.example.org:8443" },
+		{ for_name(allow(SCHEME_HTTPS, 443, 444), RULE_HOST_NAME),
+		  "https://api.example.org:443-444" },
+		{ for_name(allow(SCHEME_HTTPS, 400, 443), RULE_HOST_NAME),
+		  "https://api.example.org:400-443" },
+		{ for_name(allow(SCHEME_HTTPS, 443, 443), RULE_HOST_NAME),
+		  "https://api.example.org:443,8000-8999" },
+		{ for_name(allow(SCHEME_HTTP, 80, 80), RULE_HOST_WILDCARD),
+		  "http://*.api.example.org" },
+		{ for_name(allow(SCHEME_WS, 80, 80), RULE_HOST_NAME), "ws://api.example.org" },
+		{ for_name(allow(SCHEME_WS, 443, 443), RULE_HOST_NAME),
+		  "ws://api.example.org:443" },
+		{ for_name(allow(SCHEME_TCP, 443, 443), RULE_HOST_NAME),
+		  "tcp://api.example.org:443" },
+	};
+
+	rows[4].rule.port_count = 2;
+	rows[4].rule.ports[1] = (struct rule_ports){ 8000, 8999 };
+	check_rows(rows, ARRAY_LEN(rows));
+}
+
+Test(rule, addresses_and_prefixes_are_printed_as_the_grammar_has_them)
+{
+	const struct row rows[] = {
+		{ for_prefix(allow(SCHEME_SSH, 22, 22), "192.0.2.1"), "ssh://192.0.2.1" },
+		{ for_prefix(allow(SCHEME_TCP, 1, 65535), "10.20.0.0/16"),
+		  "tcp://10.20.0.0/16:1-65535" },
+		{ for_prefix(allow(SCHEME_TCP, 443, 444), "2001:db8::/32"),
+		  "tcp://[2001:db8::]/32:443-444" },
+		{ for_prefix(allow(SCHEME_TCP, 443, 443), "2001:db8::1"),
+		  "tcp://[2001:db8::1]:443" },
+		{ for_prefix((struct rule){ .action = RULE_DENY }, "0.0.0.0/0"), "0.0.0.0/0" },
+		{ for_prefix((struct rule){ .action = RULE_DENY }, "::/0"), "[::]/0" },
+	};
+
+	check_rows(rows, ARRAY_LEN(rows));
+}
+
+Test(rule, what_has_no_scheme_is_printed_without_one)
+{
+	const struct row rows[] = {
+		{ for_name((struct rule){ .action = RULE_DENY }, RULE_HOST_NAME),
+		  "api.example.org" },
+		{ for_name((struct rule){ .action = RULE_DENY,
+					  .port_count = 1,
+					  .ports = { { 443, 443 } } },
+			   RULE_HOST_NAME),
+		  "api.example.org:443" },
+		{ { .host = RULE_HOST_ANY }, "any" },
+	};
+
+	check_rows(rows, ARRAY_LEN(rows));
 }
 
 Test(rule, the_longest_rule_fits_whole)
