@@ -24,6 +24,7 @@ endif
 include tests/lint/local.mk
 include tests/planted/local.mk
 include tests/unit/local.mk
+include tests/tables/local.mk
 include tests/system/local.mk
 include tests/scenario/local.mk
 include tests/tsan/local.mk
