@@ -102,10 +102,17 @@ def tests(tree):
 
 
 def headers_served(tree, file):
-    """Stems of the folder's headers that declare a function which this file defines."""
+    """Stems of whom this part serves: headers that declare what it defines; of an internal one, also the files that include it."""
     defined = {name for _, _, name in file.functions()}
-    return {re.sub(r"_internal$", "", header.stem) for header in tree.in_src(".h") if header.folder == file.folder
-            and any(re.search(rf"\b{name}\s*\(", header.code) for name in defined)}
+    here = [f for f in tree.in_src(".c", ".h") if f.folder == file.folder]
+    stems = set()
+    for header in here:
+        if not header.path.endswith(".h") or not any(re.search(rf"\b{name}\s*\(", header.code) for name in defined):
+            continue
+        stems.add(re.sub(r"_internal$", "", header.stem))
+        if header.stem.endswith("_internal"):
+            stems |= {f.stem for f in here if any(h == header.path[len("src/"):] for _, h, _ in f.includes())}
+    return stems
 
 
 def fuzz(tree):

@@ -28,6 +28,8 @@ expect_red() { # name, word that must be in the output, arguments...
 cd "$EGRESS_BUILDDIR" || exit 1
 expect_red planted_leak LeakSanitizer
 expect_red planted_overflow heap-buffer-overflow
+expect_red planted_sandboxed heap-buffer-overflow
+expect_red planted_sandboxed "in planted_an_overflow" # symbols were read before files were forbidden
 expect_red planted_undefined "runtime error"
 expect_red planted_leak "no test was run" --filter 'nothing/*'
 mkdir -p tests/counts

@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/planted/check.sh
 if ASAN
 if HAVE_CRITERION
-check_PROGRAMS += planted_leak planted_overflow planted_undefined
+check_PROGRAMS += planted_leak planted_overflow planted_sandboxed planted_undefined
 TESTS += tests/planted/check.sh
 planted_leak_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 planted_leak_SOURCES = tests/planted/planted_leak.c
@@ -10,6 +10,9 @@ planted_leak_LDADD = libbase.a $(CRITERION_LIBS)
 planted_overflow_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 planted_overflow_SOURCES = tests/planted/planted_overflow.c
 planted_overflow_LDADD = libbase.a $(CRITERION_LIBS)
+planted_sandboxed_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
+planted_sandboxed_SOURCES = tests/planted/planted_sandboxed.c
+planted_sandboxed_LDADD = libsandbox.a libbase.a $(CRYPTO_LIBS) $(SECCOMP_LIBS) $(CRITERION_LIBS)
 planted_undefined_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 planted_undefined_SOURCES = tests/planted/planted_undefined.c
 planted_undefined_LDADD = $(CRITERION_LIBS)
