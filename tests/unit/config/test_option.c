@@ -1,9 +1,11 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "config/check_internal.h"
+#include "config/load.h"
 #include "config/option.h"
 
 static const char *const sections[] = { "daemon", "sidecar", "listener" };
@@ -206,4 +208,92 @@ Test(option, without_memory_nothing_is_stored)
 		cr_assert_eq(memcmp(&options, &zeros, sizeof(options)), 0);
 		arena_finish(&arena);
 	}
+}
+
+/* The sample configuration, with a line end in front. */
+static char *read_sample(void)
+{
+	const char *top = getenv("EGRESS_SRCDIR");
+	char path[512];
+	char *text = alloc_zeroed(65536);
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/deploy/egressd.conf.example", top == NULL ? "." : top);
+	file = fopen(path, "r");
+	cr_assert_not_null(file, "%s", path);
+	text[0] = '\n';
+	cr_assert_gt(fread(text + 1, 1, 65534, file), 1000);
+	fclose(file);
+	return text;
+}
+
+/* Where a section of the sample begins, and where the next one does. */
+static void find_section(char *sample, const char *title, char **out_from, char **out_to)
+{
+	*out_from = strstr(sample, title);
+	cr_assert_not_null(*out_from, "%s", title);
+	*out_to = strstr(*out_from + 1, "\n[");
+	if (*out_to == NULL)
+		*out_to = *out_from + strlen(*out_from);
+}
+
+Test(option, the_sample_file_shows_every_option_with_its_text_and_default)
+{
+	static const char *const titles[] = { "\n[daemon]", "\n[sidecar]", "\n[listener main]" };
+	char *sample = read_sample();
+
+	for (size_t s = 0; s < ARRAY_LEN(sections); s++) {
+		char *from, *to, line[512];
+		size_t count;
+		const struct option_row *rows = option_table(text_of(sections[s]), &count);
+
+		find_section(sample, titles[s], &from, &to);
+		for (size_t i = 0; i < count; i++) {
+			char *at;
+
+			snprintf(line, sizeof(line), "\n# %s", rows[i].text);
+			at = strstr(from, line);
+			cr_assert(at != NULL && at < to, "%s: \"%s\" is not in the sample", rows[i].name, rows[i].text);
+			at = strchr(at + 1, '\n') + 1;
+			at += at[0] == '#';
+			snprintf(line, sizeof(line), "%s = ", rows[i].name);
+			cr_assert_eq(strncmp(at, line, strlen(line)), 0, "%s does not follow its text", rows[i].name);
+			at += strlen(line);
+			/* What the sample sets may differ from the default. */
+			if (at[-(ptrdiff_t)strlen(line) - 1] == '#' && rows[i].standard[0] != '\0')
+				cr_assert(strncmp(at, rows[i].standard, strlen(rows[i].standard)) == 0 && at[strlen(rows[i].standard)] == '\n',
+					  "%s: the sample shows another default than %s", rows[i].name, rows[i].standard);
+		}
+	}
+	alloc_free(sample);
+}
+
+/* Parse a text as configuration; it must have no fault. */
+static void expect_good(const char *text)
+{
+	struct fault_list faults;
+	struct config *config;
+	struct arena arena;
+
+	arena_init(&arena, 0);
+	fault_list_init(&faults, &arena);
+	cr_assert_eq(config_parse("sample", text_of(text), CONFIG_FOR_SIDECAR, &faults, &config), ERR_OK, "line %u: %s",
+		     faults.first == NULL ? 0 : faults.first->place.line, faults.first == NULL ? "" : faults.first->text);
+	config_unref(config);
+	arena_finish(&arena);
+}
+
+Test(option, the_sample_file_is_good_as_it_is_and_with_everything_switched_on)
+{
+	char *sample = read_sample();
+	size_t out = 0;
+
+	expect_good(sample);
+	/* Take the # off every #key line. */
+	for (size_t in = 0; sample[in] != '\0'; in++)
+		if (!(sample[in] == '#' && sample[in - 1] == '\n' && sample[in + 1] != ' '))
+			sample[out++] = sample[in];
+	sample[out] = '\0';
+	expect_good(sample);
+	alloc_free(sample);
 }
