@@ -10,3 +10,5 @@ table_policy_LDADD = libjudge.a libpolicy.a liblease.a libcompiler.a libimage.a 
 	libfacts.a libbase.a $(MAXMINDDB_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
 EXTRA_DIST += tests/tables/README.md tests/tables/roots
+TESTS += tests/tables/check_schema.py
+EXTRA_DIST += tests/tables/check_schema.py
