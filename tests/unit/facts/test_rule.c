@@ -77,11 +77,11 @@ Test(rule, addresses_and_prefixes_are_printed_as_the_grammar_has_them)
 		{ for_prefix(allow(SCHEME_TCP, 1, 65535), "10.20.0.0/16"),
 		  "tcp://10.20.0.0/16:1-65535" },
 		{ for_prefix(allow(SCHEME_TCP, 443, 444), "2001:db8::/32"),
-		  "tcp://[2001:db8::]/32:443-444" },
+		  "tcp://[2001:db8::/32]:443-444" },
 		{ for_prefix(allow(SCHEME_TCP, 443, 443), "2001:db8::1"),
 		  "tcp://[2001:db8::1]:443" },
 		{ for_prefix((struct rule){ .action = RULE_DENY }, "0.0.0.0/0"), "0.0.0.0/0" },
-		{ for_prefix((struct rule){ .action = RULE_DENY }, "::/0"), "[::]/0" },
+		{ for_prefix((struct rule){ .action = RULE_DENY }, "::/0"), "[::/0]" },
 	};
 
 	check_rows(rows, ARRAY_LEN(rows));
