@@ -163,8 +163,7 @@ Test(http1, lines_that_are_not_plain_are_malformed)
 		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\r\n\tHost: evil.test\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: plain.test\r\nX: a\r\n \r\n\r\n",
 		"GET / HTTP/1.1\r\n Host: evil.test\r\nHost: plain.test\r\n\r\n", /* C220 */
-		"GET / HTTP/1.1\r\nHost: plain.test\r\n: x\r\nTransfer-Encoding: "
-		"chunked\r\n\r\n", /* C224 */
+		"GET / HTTP/1.1\r\nHost: plain.test\r\n: x\r\nY: z\r\n\r\n", /* C224 */
 		"GET / HTTP/1.1\r\nHost: plain.test\r\nNoColon\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: plain.test\r\nX Y: z\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: plain.test\r\n\"X\": z\r\n\r\n",
