@@ -7,6 +7,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 from lab import Egress, Lab  # noqa: E402
+from nameserver import NameServer  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -21,19 +22,43 @@ def lab(tmp_path_factory):
         one.down()
 
 
-@pytest.fixture
-def egress(lab, tmp_path):
-    """egress(leases=…, …) starts one; all are stopped and searched for sanitizer reports at the end."""
-    running = []
-    os.chmod(tmp_path, 0o755)
+class Starter:
+    """start(leases=…, …) starts an egressd with its sidecar; all are stopped and searched for sanitizer reports at the end."""
 
-    def start(wait=True, autostart=True, **options):
-        folder = tmp_path / f"e{len(running)}"
+    def __init__(self, lab, folder, port):
+        self.lab, self.folder, self.port, self.running = lab, folder, port, []
+        os.chmod(folder, 0o755)
+
+    def __call__(self, wait=True, autostart=True, **options):
+        folder = self.folder / f"e{len(self.running)}"
         folder.mkdir()
-        one = Egress(lab, folder, **options)
-        running.append(one)
+        one = Egress(self.lab, folder, port=self.port + len(self.running), **options)
+        self.running.append(one)
         return one.start(wait) if autostart else one
 
-    yield start
-    for one in running:
-        one.stop()
+    def stop(self):
+        for one in self.running:
+            one.stop()
+
+
+@pytest.fixture
+def egress(lab, tmp_path):
+    starter = Starter(lab, tmp_path, 1080)
+    yield starter
+    starter.stop()
+
+
+@pytest.fixture(scope="module")
+def module_egress(lab, tmp_path_factory):
+    """As egress, for a whole file of tests; on ports of their own, for equal ones would share their guests (SO_REUSEPORT)."""
+    starter = Starter(lab, tmp_path_factory.mktemp("m"), 1180)
+    yield starter
+    starter.stop()
+
+
+@pytest.fixture(scope="module")
+def names(lab):
+    """A name server whose every answer is the test's; on 93.184.215.16."""
+    server = NameServer(lab)
+    yield server
+    server.close()

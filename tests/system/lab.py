@@ -5,9 +5,11 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from netns import Net, run
+from socks import Socks
 
 HERE = Path(__file__).parent
 BUILD = Path(os.environ.get("EGRESS_BUILDDIR", HERE.parent.parent / "build-tests"))
@@ -135,7 +137,7 @@ CEILING = "allow any\n"
 class Egress:
     """egressd and its sidecar on a policy root of one test."""
 
-    def __init__(self, lab, folder, leases=None, ceiling=CEILING, presets=None, daemon="", listeners=None, sandbox=True, sidecar="", limits=""):
+    def __init__(self, lab, folder, leases=None, ceiling=CEILING, presets=None, daemon="", listeners=None, sandbox=True, sidecar="", limits="", port=1080):
         self.lab, self.folder, self.limits = lab, Path(folder), limits
         self.root = self.folder / "policy"
         for name in ("leases", "presets"):
@@ -148,18 +150,32 @@ class Egress:
             os.chmod(path, 0o755)
         self.sandbox = sandbox
         self.daemon = self.sidecar = None
+        self.may_fail = set()  # names of programs that the test kills, or that must not start
         self.write("ceiling.policy", ceiling)
         for name, text in (presets or {}).items():
             self.write(f"presets/{name}.policy", text)
         for name, text in (leases or {}).items():
             self.write(f"leases/{name}", text)
-        listeners = listeners or {"main": "tcp:10.200.0.1:1080", "second": "tcp:10.200.1.1:1080", "six": "tcp:[fd77:0::1]:1080"}
+        self.main, self.second, self.six = ("10.200.0.1", port), ("10.200.1.1", port), ("fd77::1", port)
+        self.listeners = listeners or {"main": f"tcp:10.200.0.1:{port}", "second": f"tcp:10.200.1.1:{port}", "six": f"tcp:[fd77:0::1]:{port}"}
+        self.sidecar_options = sidecar
         self.config = self.folder / "egressd.conf"
+        self.configure(daemon)
+
+    def configure(self, daemon=""):
+        """Write the configuration: `daemon` lines replace defaults of the same key; FOLDER in a binding is the test's folder."""
+        options = {
+            "control": self.control, "name_servers": "93.184.215.14", "records": self.records_file, "guest_networks": "10.200.0.0/16, fd77::/16",
+            "admin": f"unix:{self.folder}/admin.sock", "workers": "2",
+        }
+        for line in daemon.splitlines():
+            if line.strip():
+                key, value = line.split("=", 1)
+                options[key.strip()] = value.strip()
         self.config.write_text(
-            f"[daemon]\ncontrol = {self.control}\nname_servers = 93.184.215.14\nrecords = {self.records_file}\n"
-            f"guest_networks = 10.200.0.0/16, fd77::/16\nadmin = unix:{self.folder}/admin.sock\nworkers = 2\n{daemon}\n"
-            + "".join(f"[listener {name}]\nbind = {bind}\n" for name, bind in listeners.items())
-            + f"[sidecar]\nsource = file:{self.root}\ntrust = local\nstate = {self.state}\n{sidecar}\n")
+            "[daemon]\n" + "".join(f"{key} = {value}\n" for key, value in options.items())
+            + "".join(f"[listener {name}]\nbind = {bind.replace('FOLDER', str(self.folder))}\n" for name, bind in self.listeners.items())
+            + f"[sidecar]\nsource = file:{self.root}\ntrust = local\nstate = {self.state}\n{self.sidecar_options}\n")
 
     def write(self, name, text):
         """Publish as the manual says: write aside, then rename."""
@@ -210,7 +226,8 @@ class Egress:
         """Decision records so far, those with the given status_code, lease … only."""
         if not self.records_file.exists():
             return []
-        lines = [json.loads(line) for line in self.records_file.read_text().splitlines()]
+        whole = self.records_file.read_text().rpartition("\n")[0]
+        lines = [json.loads(line) for line in whole.splitlines()]
         return [r for r in lines if all(_find(r, key) == value for key, value in match.items())]
 
     def wait_record(self, **match):
@@ -218,6 +235,67 @@ class Egress:
             return self.records(**match)
         there.__name__ = f"a record with {match}; have {[(r.get('activity_id'), r.get('status_code')) for r in self.records()]}"
         return wait_for(there)[-1]
+
+    def guest(self, name="guest", to=None, **options):
+        """A client in a guest's namespace, connected to its listener."""
+        return Socks(self.lab, name, to or (self.second if name == "guest2" else self.main), **options)
+
+    def record_of(self, client, **match):
+        """The record of the connection of this Socks client."""
+        port = client.port
+
+        def there():
+            return [r for r in self.records(**match) if r["src_endpoint"].get("port") == port]
+        there.__name__ = f"a record of the connection from port {port} with {match}"
+        return wait_for(there)[-1]
+
+    def decisions(self):
+        """Decisions so far, by reason."""
+        text = self.admin("/metrics")[1]
+        rows = [line for line in text.splitlines() if line.startswith("egress_decisions_total{")]
+        return {row.split('"')[1]: int(row.rsplit(" ", 1)[1]) for row in rows}
+
+    @contextmanager
+    def decides(self, *reasons):
+        """What happens inside makes exactly these decisions, in any order."""
+        before = self.decisions()
+
+        def made():
+            now = self.decisions()
+            return sorted(r for r, count in now.items() for _ in range(count - before.get(r, 0)))
+        yield
+        try:
+            wait_for(lambda: len(made()) >= len(reasons))
+        except AssertionError:
+            pass
+        assert made() == sorted(reasons)
+
+    def sessions(self, lease=None):
+        """What `egressctl sessions` says, line by line."""
+        done = self.ctl("sessions", *([lease] if lease else []), "--json")
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def wait_idle(self, seconds=20):
+        wait_for(lambda: not self.sessions(), seconds)
+
+    def wait_state(self, state, count=1, seconds=20):
+        """Wait until `count` sessions are in `state`."""
+        wait_for(lambda: sum(s["state"] == state for s in self.sessions()) == count, seconds)
+
+    def health(self):
+        return json.loads(self.ctl("health", "--json").stdout)
+
+    def publish(self, name, text):
+        """Write a file of the policy root and wait until every worker judges by it."""
+        before = self.health()["snapshot"]
+        self.write(name, text)
+        wait_for(lambda: self.health()["snapshot"] > before and self.is_ready())
+
+    def remove(self, name):
+        before = self.health()["snapshot"]
+        (self.root / name).unlink()
+        wait_for(lambda: self.health()["snapshot"] > before and self.is_ready())
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
@@ -259,6 +337,8 @@ class Egress:
                 process.kill()
                 process.wait()
                 faults.append(f"{name} did not end on SIGTERM")
+            if process.returncode != 0 and name not in self.may_fail:
+                faults.append(f"{name} ended with {process.returncode}:\n{self.log(name)[-3000:]}")
             text = self.log(name)
             if "Sanitizer" in text or "runtime error:" in text:
                 faults.append(text[-6000:])

@@ -13,8 +13,10 @@ class Socks:
             self.sock = socket.socket(family)
         self.sock.settimeout(timeout)
         self.sock.connect(to)
+        self.port = None
         if family != socket.AF_UNIX:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.port = self.sock.getsockname()[1]
 
     def __enter__(self):
         return self
