@@ -73,7 +73,7 @@ Test(scheme, words_and_defaults_are_those_of_the_contract)
 		     { "ws", SCHEME_WS, 80 },
 		     { "ssh", SCHEME_SSH, 22 },
 		     { "tcp", SCHEME_TCP, 0 } };
-	enum scheme s;
+	enum scheme s = SCHEME_COUNT;
 
 	cr_expect_eq(ARRAY_LEN(rows), SCHEME_COUNT);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

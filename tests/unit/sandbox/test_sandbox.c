@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -36,6 +38,7 @@ static int made_before[2];    /* a pipe */
 static int sealed_fd;         /* a memfd with "sealed" in it */
 static int listener_fd;       /* on loopback */
 static struct sockaddr_in listener_address;
+static pid_t parent_pid;
 static int abi; /* of Landlock, asked before it is forbidden to ask */
 
 static void prepare(void)
@@ -44,6 +47,7 @@ static void prepare(void)
 
 	attempt_init();
 	abi = landlock_abi();
+	parent_pid = getpid();
 	cr_assert_eq(crypto_init(), ERR_OK);
 	cr_assert_eq(pipe2(made_before, O_CLOEXEC), 0);
 	sealed_fd = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -118,7 +122,12 @@ static void do_kill(void)
 
 static void do_signal_the_parent(void)
 {
-	syscall(SYS_tgkill, getppid(), getppid(), 0);
+	syscall(SYS_tgkill, parent_pid, parent_pid, 0);
+}
+
+static void do_allow_core_files(void)
+{
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
 static void do_become_root(void)
@@ -190,7 +199,7 @@ static void do_own_signals(void)
 
 static void do_process_vm_read(void)
 {
-	syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0);
+	syscall(SYS_process_vm_readv, parent_pid, NULL, 0, NULL, 0, 0);
 }
 
 static void do_ioctl(void)
@@ -239,6 +248,7 @@ Test(daemon, dies_at_every_call_that_it_does_not_need, .init = prepare)
 		ROW(do_make_memory_executable), ROW(do_open_to_write), ROW(do_create), ROW(do_unlink),
 		ROW(do_memfd_create), ROW(do_own_signals), ROW(do_process_vm_read), ROW(do_ioctl),
 		ROW(do_userfaultfd), ROW(do_execve_in_a_thread), ROW(do_signal_the_parent),
+		ROW(do_allow_core_files),
 #ifdef __x86_64__
 		ROW(do_x32_call), ROW(do_i386_call),
 #endif
@@ -358,6 +368,8 @@ static void use_threads(void)
 	uint8_t bytes[8];
 	int counter = 0;
 
+	/* Its flags cannot be seen, so it must look as if it did not exist. */
+	REQUIRE(syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		REQUIRE(pthread_create(&threads[i], NULL, count_up, &counter) == 0);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -460,7 +472,10 @@ static void stay_root(void)
 
 static void become_who_is_not_there(void)
 {
-	REQUIRE(enter_as("no-such-user-here") == ERR_NOT_FOUND && enter_as("-1") == ERR_NOT_FOUND);
+	static const char *const nobody[] = { "no-such-user-here", "-1", "4294967295", "4294967297", " 4711" };
+
+	for (size_t i = 0; i < ARRAY_LEN(nobody); i++)
+		REQUIRE(enter_as(nobody[i]) == ERR_NOT_FOUND);
 }
 
 static void become_a_number(void)
@@ -519,19 +534,34 @@ Test(sandbox, is_not_entered_while_another_thread_runs, .init = attempt_init)
 
 static void drop_for_good(void)
 {
-	gid_t groups[8];
+	gid_t groups[8] = { 4715 };
 
+	REQUIRE(setgroups(1, groups) == 0);
 	REQUIRE(privdrop_enter("4711", "nobody") == ERR_OK);
 	REQUIRE(setresuid(0, 0, 0) != 0 && seteuid(0) != 0 && setresgid(0, 0, 0) != 0);
 	REQUIRE(getgroups(8, groups) == 0);
 	REQUIRE(open("/etc/shadow", O_RDONLY) < 0);
-	REQUIRE(syscall(SYS_prctl, 39 /* PR_GET_NO_NEW_PRIVS */, 0, 0, 0, 0) == 1);
+	REQUIRE(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+#ifndef EGRESS_SANITIZED
+	REQUIRE(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
+#endif
+}
+
+/* As a service manager starts a program: not root, and yet with a right of root's. */
+static void drop_the_capabilities_of_a_user(void)
+{
+	REQUIRE(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0);
+	REQUIRE(setresgid(4712, 4712, 4712) == 0 && setresuid(4712, 4712, 4712) == 0);
+	REQUIRE(privdrop_enter(NULL, "nobody") == ERR_OK);
+	REQUIRE(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, 10, 0, 0) != 0);
 }
 
 Test(privdrop, there_is_no_way_back, .init = attempt_init)
 {
-	if (geteuid() == 0)
-		cr_expect_eq(attempt_outside(drop_for_good), 0);
+	if (geteuid() != 0)
+		return;
+	cr_expect_eq(attempt_outside(drop_for_good), 0);
+	cr_expect_eq(attempt_outside(drop_the_capabilities_of_a_user), 0);
 }
 
 static void filter_without_landlock(void)

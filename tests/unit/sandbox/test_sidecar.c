@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "sandbox/sandbox_internal.h"
 
 static char root[64]; /* with policy/, state/ and other/ */
+static pid_t parent_pid;
 static int abi;       /* of Landlock, asked before it is forbidden to ask */
 
 static const char *below(const char *name)
@@ -40,18 +42,22 @@ static void write_file(const char *name)
 	cr_assert_not_null(file);
 	fputs("text", file);
 	fclose(file);
-	cr_assert_eq(chmod(below(name), 0644), 0);
+	cr_assert_eq(chmod(below(name), 0666), 0);
 }
 
 static void prepare(void)
 {
+	static const char *const folders[] = { "policy", "state", "other" };
+
 	attempt_init();
 	abi = landlock_abi();
+	parent_pid = getpid();
 	strcpy(root, "/tmp/egress-sandbox.XXXXXX");
 	cr_assert_not_null(mkdtemp(root));
 	cr_assert_eq(chmod(root, 0755), 0);
-	cr_assert_eq(mkdir(below("policy"), 0755) | mkdir(below("state"), 0777) | mkdir(below("other"), 0777), 0);
-	cr_assert_eq(chmod(below("state"), 0777) | chmod(below("other"), 0777), 0);
+	/* Permissions that forbid nothing: what is refused below is refused by the sandbox. */
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+		cr_assert_eq(mkdir(below(folders[i]), 0777) | chmod(below(folders[i]), 0777), 0);
 	write_file("policy/a.policy");
 	write_file("other/secret");
 }
@@ -110,9 +116,21 @@ static void keep_state(void)
 	REQUIRE(mknod(below("state/device"), S_IFCHR | 0600, 0) < 0);
 }
 
-static void open_listeners(void)
+/* A port that was free a moment ago. */
+static in_port_t free_port(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	REQUIRE(bind(fd, (struct sockaddr *)&at, len) == 0 && getsockname(fd, (struct sockaddr *)&at, &len) == 0);
+	REQUIRE(close(fd) == 0);
+	return at.sin_port;
+}
+
+static void open_listeners(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = free_port(), .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int segment = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -131,6 +149,28 @@ static void look_up_a_name(void)
 static void ask_for_executable_memory(void)
 {
 	REQUIRE(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EPERM);
+}
+
+static void reach_an_abstract_socket(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	socklen_t len;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "egress-sandbox-%d", (int)parent_pid);
+	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.sun_path + 1));
+	if (getpid() == parent_pid) {
+		cr_assert_eq(bind(fd, (struct sockaddr *)&at, len) | listen(fd, 1), 0);
+		return;
+	}
+	REQUIRE(connect(fd, (struct sockaddr *)&at, len) < 0 && errno == EPERM);
+}
+
+Test(sidecar, reaches_no_socket_that_is_on_no_path, .init = prepare, .fini = clean_up)
+{
+	reach_an_abstract_socket();
+	if (abi >= 6)
+		cr_expect_eq(attempt_here(reach_an_abstract_socket), 0);
 }
 
 Test(sidecar, reads_what_it_was_given_and_writes_its_state_alone, .init = prepare, .fini = clean_up)
