@@ -1,5 +1,6 @@
 /* What segment_open refuses: one broken fact at a time, every cut, and every single byte changed. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "decision/verdict.h"
@@ -144,6 +145,28 @@ Test(segment_verify, takes_the_good_ones)
 	cr_expect_null(open_fault(&good));
 }
 
+Test(segment_verify, takes_ids_of_every_character_and_length_and_no_longer_ones)
+{
+	static const char id64[] = "!abcdefghijklmnopqrstuvwxyz0123456789-._:+ABCDEFGHIJKLMNOPQRSTU~";
+	char text[400];
+
+	built_store_init(&store);
+	snprintf(text, sizeof(text), "lease %s\ntenant %s\nlistener %s\nallow https://a.test as %s\n", id64,
+		 id64, id64, id64);
+	good.len = built_bytes(&store, LAYOUT_LEASE, text, good.bytes);
+	cr_expect_null(open_fault(&good), "%s", open_fault(&good));
+	for (int word = 0; word < 4; word++) {
+		static const char *const forms[] = {
+			"lease x%s\n", "lease a\ntenant x%s\n", "lease a\nlistener x%s\n",
+			"lease a\nallow https://a.test as x%s\n",
+		};
+
+		snprintf(text, sizeof(text), forms[word], id64);
+		good.len = built_bytes(&store, LAYOUT_LEASE, text, good.bytes);
+		cr_expect_not_null(open_fault(&good), "form %d", word);
+	}
+}
+
 Test(segment_verify, refuses_a_header_or_table_that_lies)
 {
 	make_good(LAYOUT_LEASE);
@@ -155,6 +178,8 @@ Test(segment_verify, refuses_a_header_or_table_that_lies)
 	REFUSES(p->h->kind = LAYOUT_ROOT);
 	REFUSES(p->h->size++);
 	REFUSES(p->h->reserved = 1);
+	/* The last text's end lies outside, though the byte there is zero. */
+	REFUSES(p->h->table[LAYOUT_STRINGS].count--);
 	for (unsigned t = 0; t < LAYOUT_TABLE_COUNT; t++) {
 		if (good.h->table[t].count == 0) {
 			REFUSES(p->h->table[t].offset = 8);

@@ -224,6 +224,86 @@ Test(refusal, refers_to_whose_rule_it_was)
 	}
 }
 
+Test(refusal, tells_people_what_was_tried_and_what_to_do)
+{
+	struct record record = record_of("f.test", 443, REASON_NAME_INVALID);
+	struct refusal r;
+
+	record.target_known = false;
+	snprintf(record.target_raw, sizeof(record.target_raw), "a b");
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_str_eq(r.what, "The run tried to reach 'a b' in a way that cannot be let through.");
+	cr_expect_str_eq(r.why, "The name is not a valid host name.");
+	record.target_raw[0] = '\0';
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_str_eq(r.what, "The run tried to reach a destination in a way that cannot be let through.");
+
+	record = record_of("f.test", 443, REASON_REDIRECT_DENIED);
+	snprintf(record.redirect_to, sizeof(record.redirect_to), "https://evil.test/x");
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_str_eq(r.what, "The run was redirected to https://evil.test/x, which its network policy "
+				 "does not allow.");
+	record.verdict.reason = REASON_NO_RULE;
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_not_null(strstr(r.what, "https://f.test,"));
+	record.verdict.reason = REASON_REDIRECT_DENIED;
+	record.redirect_to[0] = '\0';
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_not_null(strstr(r.what, "https://f.test,"));
+
+	record = record_of("f.test", 443, REASON_RULE_DENY);
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_str_eq(r.why, "Rule without an id of lease ls_01JDX8M3 (revision 17) denies f.test.");
+	cr_expect_str_eq(r.suggested_fix, "Use another destination, or have the deny rule taken back.");
+	snprintf(record.verdict.rule_id, sizeof(record.verdict.rule_id), "r3");
+	refusal_from_record(&record, NULL, &r);
+	cr_expect_str_eq(r.why, "Rule r3 of lease ls_01JDX8M3 (revision 17) denies f.test.");
+}
+
+Test(refusal, advises_by_kind_where_no_rule_would_help)
+{
+	static const struct {
+		enum reason why;
+		const char *word; /* of the advice */
+	} rows[] = {
+		{ REASON_CEILING_DENY, "ceiling" },  { REASON_OWN_ADDRESS, "never opened" },
+		{ REASON_METADATA_ADDRESS, "never opened" }, { REASON_SPECIAL_ADDRESS, "public host name" },
+		{ REASON_CONTROL_STALE, "confirmed" }, { REASON_AUTH_FAILED, "credentials" },
+		{ REASON_LIMIT_RATE, "limits" },     { REASON_TLS_SNI_MISSING, "protocol" },
+		{ REASON_DNS_NXDOMAIN, "not the cause" }, { REASON_RESOURCE, "operator" },
+		{ REASON_LEASE_EXPIRED, "its lease" }, { REASON_NO_RULE, "its lease" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct record record = record_of("f.test", 443, rows[i].why);
+		struct refusal r;
+
+		if (rows[i].why == REASON_CEILING_DENY)
+			record.verdict.source = VERDICT_BY_CEILING;
+		refusal_from_record(&record, NULL, &r);
+		cr_expect_not_null(strstr(r.suggested_fix, rows[i].word), "row %zu: %s", i, r.suggested_fix);
+	}
+}
+
+/* Do strings end, and are all braces outside them closed at the very end? */
+static bool is_one_object(const char *json)
+{
+	int depth = 0;
+	bool inside = false;
+
+	for (; *json != '\0'; json++) {
+		if (inside && *json == '\\')
+			json++;
+		else if (*json == '"')
+			inside = !inside;
+		else if (!inside && *json == '{')
+			depth++;
+		else if (!inside && *json == '}' && --depth == 0)
+			return json[1] == '\0';
+	}
+	return false;
+}
+
 Test(refusal, stays_one_object_of_plain_ascii_whatever_was_asked)
 {
 	struct record record = record_of("f.test", 443, REASON_NAME_INVALID);
@@ -241,14 +321,18 @@ Test(refusal, stays_one_object_of_plain_ascii_whatever_was_asked)
 		cr_expect_not(r.has_fix);
 		len = refusal_json(&r, true, json, sizeof(json));
 		cr_assert(len > 0 && json[0] == '{' && json[len - 1] == '}' && json[len] == '\0');
+		cr_assert(is_one_object(json), "%s", json);
 		for (size_t i = 0; i < len; i++)
 			cr_assert(json[i] >= ' ' && json[i] <= '~');
 	}
-	snprintf(record.target_raw, sizeof(record.target_raw), "a\x01\xff");
+	record.verdict.reason = REASON_NAME_INVALID;
+	snprintf(record.target_raw, sizeof(record.target_raw), "\"\\~ \x01\x7f\xff");
 	refusal_from_record(&record, NULL, &r);
 	len = refusal_json(&r, true, json, sizeof(json));
 	for (size_t i = 0; i < len; i++)
 		cr_assert(json[i] >= ' ' && json[i] <= '~');
+	cr_expect_not_null(strstr(json, "reach '\\\"\\\\~ \\u0001\\u007f\\u00ff' in"), "%s", json);
+	cr_expect(is_one_object(json));
 }
 
 Test(refusal, writes_the_whole_object_or_nothing)

@@ -203,12 +203,12 @@ static void expect_no_page(int fd, const char *what)
 		close(fd);
 }
 
-static int page_like(size_t size, int seals)
+static int page_like(const void *content, size_t size, int seals)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	cr_assert_geq(fd, 0);
-	cr_assert_eq(ftruncate(fd, (off_t)size), 0);
+	cr_assert_eq(write(fd, content, size), (ssize_t)size);
 	cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;
 }
@@ -216,20 +216,52 @@ static int page_like(size_t size, int seals)
 Test(gate, maps_only_a_page_that_cannot_shrink_and_is_ours)
 {
 	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
-	struct gate *g = live_gate();
+	static uint8_t page[4096], zeros[4096];
+	struct gate *g = live_gate(), *other;
 	struct stat st;
 	size_t size;
+	int fd;
 
 	cr_assert_eq(fstat(gate_fd(g), &st), 0);
 	size = (size_t)st.st_size;
+	cr_assert_eq(pread(gate_fd(g), page, size, 0), (ssize_t)size);
+	fd = page_like(page, size, seals);
+	cr_assert_eq(gate_map(fd, &other), ERR_OK, "a true copy is a page");
+	gate_destroy(other);
+	close(fd);
 	expect_no_page(-1, "nothing");
-	expect_no_page(page_like(size, seals), "zeros have no magic");
-	expect_no_page(page_like(size, seals & ~F_SEAL_SHRINK), "it could shrink");
-	expect_no_page(page_like(size, seals & ~F_SEAL_SEAL), "more seals could come");
-	expect_no_page(page_like(size + 1, seals), "half a slot");
-	expect_no_page(page_like(0, seals), "empty");
+	expect_no_page(page_like(zeros, size, seals), "zeros have no magic");
+	expect_no_page(page_like(page, size, seals & ~F_SEAL_SHRINK), "it could shrink");
+	expect_no_page(page_like(page, size, seals & ~F_SEAL_GROW), "it could grow");
+	expect_no_page(page_like(page, size, seals & ~F_SEAL_SEAL), "more seals could come");
+	expect_no_page(page_like(page, size + 1, seals), "a slot begun");
+	expect_no_page(page_like(page, size - 1, seals), "a slot cut");
+	expect_no_page(page_like(page, size + sizeof(struct gate_slot), seals), "a slot more than it says");
+	expect_no_page(page_like(page, size - SLOTS * sizeof(struct gate_slot), seals), "no slot");
+	expect_no_page(page_like(page, 0, seals), "empty");
+	page[0] ^= 1;
+	expect_no_page(page_like(page, size, seals), "another magic");
 	cr_expect_neq(ftruncate(gate_fd(g), 0), 0);
 	cr_expect_neq(ftruncate(gate_fd(g), (off_t)size * 2), 0);
+	gate_destroy(g);
+}
+
+Test(gate, writes_nothing_behind_its_last_slot)
+{
+	struct gate *g = live_gate();
+	const uint8_t *raw = mmap(NULL, 4096, PROT_READ, MAP_SHARED, gate_fd(g), 0);
+	struct stat st;
+
+	cr_assert_neq(raw, MAP_FAILED);
+	cr_assert_eq(fstat(gate_fd(g), &st), 0);
+	for (uint32_t slot = SLOTS; slot < SLOTS + 2; slot++) {
+		gate_set_slot(g, slot, GATE_SLOT_OPEN);
+		cr_expect_eq(gate_next_generation(g, slot), 0);
+		cr_expect_eq(gate_generation(g, slot), 0);
+	}
+	for (size_t at = (size_t)st.st_size; at < 4096; at++)
+		cr_assert_eq(raw[at], 0, "byte %zu", at);
+	munmap((void *)(uintptr_t)raw, 4096);
 	gate_destroy(g);
 }
 

@@ -376,13 +376,14 @@ static const char *naive_arrive(const struct lease_arrival *arrival)
 
 Test(lease_table, agrees_with_a_slow_search_over_many_leases)
 {
-	static char texts[64][160];
-	static const char *leases[65];
+	/* More leases than there are pairs of family and length. */
+	static char texts[200][160];
+	static const char *leases[201];
 	uint32_t state = 12345;
 	size_t known = 0;
 
-	for (size_t i = 0; i < 64; i++) {
-		unsigned kind = (unsigned)(i % 3), len = 24 + (unsigned)(i % 9);
+	for (size_t i = 0; i < 200; i++) {
+		unsigned kind = (unsigned)(i % 3), len = 27 + (unsigned)(i % 6);
 		uint32_t mask = ~0u << (32 - len), at;
 
 		state = state * 1664525u + 1013904223u;

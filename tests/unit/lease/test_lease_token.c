@@ -23,7 +23,7 @@ Test(lease_token, reads_a_lease_id_and_an_optional_tag)
 		const char *user, *id, *tag; /* id NULL: not well formed */
 	} rows[] = {
 		{ "ls_1", "ls_1", "" },
-		{ "ls_1/build 7", "ls_1", "build 7" },
+		{ "ls_1/build 7~", "ls_1", "build 7~" },
 		{ "ls_1/", "ls_1", "" },
 		{ "ls_1/a/b", "ls_1", "a/b" },
 		{ long_id, long_id, "" },
