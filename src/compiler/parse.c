@@ -381,20 +381,3 @@ enum err parse_policy(struct arena *arena, const char *file, struct text text, c
 		*out_policy = p.policy;
 	return err;
 }
-
-enum policy_kind parse_kind_of(const char *file, struct text text)
-{
-	const char *slash = strrchr(file, '/');
-	bool line_begins = true;
-
-	if (strcmp(slash == NULL ? file : slash + 1, "ceiling.policy") == 0)
-		return POLICY_CEILING;
-	for (size_t i = 0; i + 5 < text.len; i++) {
-		bool is_blank = text.at[i] == ' ' || text.at[i] == '\t';
-
-		if (line_begins && memcmp(text.at + i, "lease", 5) == 0 && (text.at[i + 5] == ' ' || text.at[i + 5] == '\t'))
-			return POLICY_LEASE;
-		line_begins = text.at[i] == '\n' || (line_begins && is_blank);
-	}
-	return POLICY_PRESET;
-}

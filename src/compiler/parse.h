@@ -17,8 +17,6 @@ struct parse_as {
 	bool report_allowed;  /* may rules and leases be report-only? */
 };
 
-/* What a file seems to be: a ceiling by its name, a lease by its first word on some line, else a preset. For tools that are given files. */
-enum policy_kind parse_kind_of(const char *file, struct text text);
 /* Parse a `.policy` text. INVALID with faults; *out_policy (in `arena`) is written even then, as far as it was read, for its name. */
 enum err parse_policy(struct arena *arena, const char *file, struct text text, const struct parse_as *as,
 		      struct fault_list *faults, struct policy **out_policy) ATTR_MUST_CHECK;

@@ -113,9 +113,6 @@ static const struct bad_text bad[] = {
 	{ POLICY_PRESET, "allow https://a.example report", 1, 7, "report_not_allowed", "report_allowed = on" },
 	{ POLICY_PRESET, "deny a.example pin=lease", 1, 6, "option_on_deny", "deny" },
 	{ POLICY_PRESET, "deny a.example country=DE", 1, 6, "option_on_deny", "deny" },
-	{ POLICY_PRESET, "allow http://a.example", 1, 7, "not_enforced", "http" },
-	{ POLICY_PRESET, "allow ws://a.example", 1, 7, "not_enforced", "ws" },
-	{ POLICY_PRESET, "allow ssh://a.example", 1, 7, "not_enforced", "ssh" },
 	{ POLICY_PRESET, "allow https://metadata.google.internal", 1, 7, "metadata_name", "metadata" },
 	{ POLICY_PRESET, "use", 1, 1, "value_missing", "preset" },
 	{ POLICY_PRESET, "use ../x", 1, 5, "bad_preset_name", "../x" },
@@ -180,23 +177,6 @@ Test(parse, denies_may_name_what_allows_may_not)
 	text_parse(&t, "deny metadata.google.internal\ndeny 169.254.169.254\ndeny localhost\n", POLICY_PRESET, false);
 	cr_assert_eq(t.err, ERR_OK);
 	text_finish(&t);
-}
-
-Test(parse, the_kind_of_a_file_shows)
-{
-	static const struct {
-		const char *file, *text;
-		enum policy_kind kind;
-	} rows[] = {
-		{ "/x/ceiling.policy", "lease a", POLICY_CEILING }, { "ceiling.policy", "", POLICY_CEILING },
-		{ "a.policy", "# x\n  lease a\n", POLICY_LEASE },   { "a.policy", "lease\ta", POLICY_LEASE },
-		{ "a.policy", "allow https://lease a", POLICY_PRESET }, { "a.policy", "#lease a", POLICY_PRESET },
-		{ "a.policy", "leases a", POLICY_PRESET },	    { "a.policy", "lease", POLICY_PRESET },
-		{ "my-ceiling.policy", "", POLICY_PRESET },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		cr_assert_eq(parse_kind_of(rows[i].file, text_of(rows[i].text)), rows[i].kind, "row %zu", i);
 }
 
 Test(parse, every_prefix_reads_and_gives_a_tree)

@@ -81,7 +81,6 @@ Test(parse_doc, faults_of_rules_have_the_documents_pointer)
 		{ "{\"allow\":\"https://*.com\"}", "public_suffix" },
 		{ "{\"allow\":\"https://b\\u00fccher.example\"}", "host_unicode" },
 		{ "{\"allow\":\"any\"}", "scheme_missing" },
-		{ "{\"allow\":\"http://a.example\"}", "not_enforced" },
 		{ "{\"allow\":\"https://metadata.google.internal\"}", "metadata_name" },
 		{ "{\"allow\":\"https://a.example\",\"report\":true}", "report_not_allowed" },
 	};

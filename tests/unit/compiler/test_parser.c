@@ -55,8 +55,8 @@ Test(parser, all_faults_of_one_rule_come_at_once)
 {
 	struct parsed_text t;
 
-	text_parse(&t, "allow http://metadata.google.internal report\n", POLICY_PRESET, false);
-	cr_assert_eq(t.faults.error_count, 3);
+	text_parse(&t, "allow https://metadata.google.internal report\n", POLICY_PRESET, false);
+	cr_assert_eq(t.faults.error_count, 2);
 	cr_assert_eq(t.policy->rule_count, 0);
 	text_finish(&t);
 }

@@ -231,7 +231,7 @@ Test(root, a_missing_or_faulty_preset_quarantines_who_uses_it_until_it_is_mended
 	cr_assert(refresh(&f));
 	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_ACTIVE);
 	cr_assert_eq(root_ruleset_count(f.root), 2);
-	tree_write(&f.tree, "presets/q.policy", "allow http://q.example\n");
+	tree_write(&f.tree, "presets/q.policy", "allow https://*.example\n");
 	cr_assert(refresh(&f));
 	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
 	cr_assert_str_eq(root_lease_find(f.root, "a")->faults->first->code, "preset_faulty");
