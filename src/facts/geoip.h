@@ -22,6 +22,11 @@ struct geoip_place {
  * descriptors for the call; needs /proc and openat.
  */
 enum err geoip_open(int country_fd, int asn_fd, struct geoip **out_geoip) ATTR_MUST_CHECK;
+/*
+ * Copy the regular file behind `fd` into a sealed memory file for geoip_open, for programs that open files themselves. The caller
+ * owns *out_fd.
+ */
+enum err geoip_seal(int fd, int *out_fd) ATTR_MUST_CHECK;
 struct geoip *geoip_ref(struct geoip *g);
 void geoip_unref(struct geoip *g);
 /* Look up; unknown bits stay false. NULL knows nothing. */

@@ -184,6 +184,39 @@ Test(geoip, files_that_could_still_change_are_refused)
 	cr_expect_null(g);
 }
 
+Test(geoip, a_plain_file_is_copied_into_a_sealed_one)
+{
+	uint8_t bytes[65536];
+	size_t len = read_file("country.mmdb", bytes, sizeof(bytes));
+	struct addr a = addr_in("9.9.9.9");
+	struct geoip_place place;
+	struct geoip *g;
+	/* Sealed against nothing yet, like any file. */
+	int from = memory_file(bytes, len, 0), sealed = -1;
+
+	cr_assert_eq(geoip_seal(from, &sealed), ERR_OK);
+	cr_expect_eq(fcntl(sealed, F_GET_SEALS), SEALS);
+	cr_expect_eq(ftruncate(from, 0), 0);
+	close(from);
+	cr_assert_eq(geoip_open(sealed, -1, &g), ERR_OK);
+	geoip_find(g, &a, &place);
+	cr_expect(place.country_known);
+	geoip_unref(g);
+	close(sealed);
+}
+
+Test(geoip, what_is_no_regular_file_is_not_copied)
+{
+	int pipe_fds[2], sealed = -7;
+
+	cr_assert_eq(pipe(pipe_fds), 0);
+	cr_expect_eq(geoip_seal(pipe_fds[0], &sealed), ERR_SYSTEM);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	cr_expect_eq(geoip_seal(-1, &sealed), ERR_SYSTEM);
+	cr_expect_eq(sealed, -7);
+}
+
 Test(geoip, every_prefix_of_a_database_is_refused_or_answers_without_harm)
 {
 	uint8_t bytes[65536];
