@@ -42,9 +42,22 @@ static void print_faults(const struct fault_list *faults)
 	}
 }
 
-static int open_or_none(const char *path)
+/* A sealed copy of the database at `path`; -1 when none is configured. */
+static enum err open_geo(const char *path, int *out_fd)
 {
-	return path == NULL || path[0] == '\0' ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	enum err e;
+	int fd;
+
+	if (path == NULL || path[0] == '\0') {
+		*out_fd = -1;
+		return ERR_OK;
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return ERR_SYSTEM;
+	e = geoip_seal(fd, out_fd);
+	close(fd);
+	return e;
 }
 
 /* Guest networks and outside addresses count as the host's own; its interfaces are only known to the daemon. */
@@ -54,8 +67,8 @@ static enum err take_site(struct stand *s)
 	size_t count = o->guest_networks.count + o->nat_addresses.count;
 	struct addr_nat64 *nat64 = arena_take_array(&s->arena, o->nat64.count + 1, sizeof(*nat64));
 	struct prefix *own = arena_take_array(&s->arena, count + 1, sizeof(*own));
-	int country, asn;
-	enum err e = ERR_OK;
+	int country = -1, asn = -1;
+	enum err e;
 
 	if (nat64 == NULL || own == NULL)
 		return ERR_NO_MEMORY;
@@ -69,9 +82,10 @@ static enum err take_site(struct stand *s)
 	if (s->own == NULL)
 		return ERR_NO_MEMORY;
 	s->site = (struct addr_site){ s->own, nat64, o->nat64.count };
-	country = open_or_none(o->geo_country);
-	asn = open_or_none(o->geo_asn);
-	if (country >= 0 || asn >= 0)
+	e = open_geo(o->geo_country, &country);
+	if (e == ERR_OK)
+		e = open_geo(o->geo_asn, &asn);
+	if (e == ERR_OK && (country >= 0 || asn >= 0))
 		e = geoip_open(country, asn, &s->geoip);
 	if (country >= 0)
 		close(country);
