@@ -220,6 +220,7 @@ Test(segment_verify, refuses_rules_that_do_not_hold)
 	REFUSES(p->rules[3].octets[3] = 1);
 	REFUSES(p->rules[3].octets[15] = 1);
 	REFUSES(p->rules[3].name = p->rules[0].name);
+	REFUSES(p->rules[3].name.offset = 1);
 	REFUSES(p->rules[0].host = RULE_HOST_ANY + 1);
 	REFUSES(p->rules[0].host = RULE_HOST_ANY);
 	/* An allow without ports would open all of them. */
@@ -235,6 +236,59 @@ Test(segment_verify, refuses_rules_that_do_not_hold)
 	REFUSES(p->places[0].asn = 1);
 	REFUSES(p->places[0].reserved = 1);
 	REFUSES(memset(&p->places[0], 0, sizeof(p->places[0])));
+}
+
+static void swap_refs(struct parts *p, uint32_t a, uint32_t b)
+{
+	uint32_t swap = p->refs[a];
+
+	p->refs[a] = p->refs[b];
+	p->refs[b] = swap;
+}
+
+/* Put the label index into half its slots; returns how far from its home the farthest name came to stand. */
+static uint32_t crowd_slots(struct parts *p)
+{
+	uint32_t slot_count = p->h->table[LAYOUT_LABEL_SLOTS].count / 2, farthest = 0;
+	struct hash_key key = { p->h->seed0, p->h->seed1 };
+
+	memset(p->slots, 0, (size_t)slot_count * 2 * sizeof(*p->slots));
+	p->h->table[LAYOUT_LABEL_SLOTS].count = slot_count;
+	for (uint32_t i = 0; i < p->h->table[LAYOUT_LABEL_ENTRIES].count; i++) {
+		struct layout_text name = p->entries[i].name;
+		uint64_t hash = hash_bytes(&key, p->strings + name.offset, name.len);
+		uint32_t at = layout_label_home(hash, slot_count), steps = 0;
+
+		for (; p->slots[at].entry != 0; steps++)
+			at = (at + 1) & (slot_count - 1);
+		p->slots[at] = (struct layout_label_slot){ layout_label_tag(hash), i + 1 };
+		farthest = steps > farthest ? steps : farthest;
+	}
+	return farthest;
+}
+
+Test(segment_verify, takes_names_as_far_from_home_as_readers_look_and_no_farther)
+{
+	static char text[256 * 24];
+	bool last_taken = false, first_refused = false;
+	size_t len = 0;
+
+	for (unsigned n = 0; n < 235; n++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "deny n%u.test\n", n);
+	built_store_init(&store);
+	good.len = built_bytes(&store, LAYOUT_RULESET, text, good.bytes);
+	find_parts(&good);
+	for (uint64_t seed = 0; seed < 2000 && !(last_taken && first_refused); seed++) {
+		struct parts *p = fresh();
+		uint32_t farthest;
+
+		p->h->seed0 = seed;
+		farthest = crowd_slots(p);
+		cr_expect_eq(open_fault(p) == NULL, farthest < LAYOUT_PROBE_MAX, "%u", farthest);
+		last_taken |= farthest == LAYOUT_PROBE_MAX - 1;
+		first_refused |= farthest == LAYOUT_PROBE_MAX;
+	}
+	cr_expect(last_taken && first_refused, "both sides of the edge are part of the test");
 }
 
 Test(segment_verify, refuses_an_index_that_loses_or_misplaces_a_rule)
@@ -254,6 +308,17 @@ Test(segment_verify, refuses_an_index_that_loses_or_misplaces_a_rule)
 			p->entries[entry_of(p, "example.org")].wildcard);
 	REFUSES(p->entries[0].name.len--);
 	REFUSES(p->refs[0] = 1000);
+	REFUSES(p->refs[p->entries[entry_of(p, "stats.example.org")].exact.offset] =
+			p->h->table[LAYOUT_RULES].count);
+	/* Numbers and order hold, but two entries, and two prefixes, have each other's rule. */
+	REFUSES(swap_refs(p, p->entries[entry_of(p, "stats.example.org")].exact.offset,
+			  p->entries[entry_of(p, "example.org")].wildcard.offset));
+	REFUSES(swap_refs(p, p->prefixes[0].rules.offset, p->prefixes[1].rules.offset));
+	REFUSES(swap_refs(p, p->prefixes[1].rules.offset, p->prefixes[2].rules.offset));
+	REFUSES(swap_refs(p, p->prefixes[2].rules.offset, p->prefixes[3].rules.offset));
+	REFUSES(swap_refs(p, p->prefixes[0].rules.offset,
+			  p->entries[entry_of(p, "example.org")].wildcard.offset));
+	REFUSES(p->groups[1].len = p->groups[0].len);
 	REFUSES(p->refs[0] = p->refs[1]);
 	REFUSES(p->groups[0].len++);
 	REFUSES(p->groups[0].family = 6);
@@ -317,6 +382,11 @@ Test(segment_verify, refuses_exceptions_and_any_that_do_not_hold)
 	make_good(LAYOUT_CEILING);
 	REFUSES(p->any[0] = 1);
 	REFUSES(p->any[0] = 1000);
+	REFUSES(p->any[1] = p->h->table[LAYOUT_RULES].count);
+	REFUSES(p->rules[0].name = p->rules[1].name);
+	REFUSES(p->rules[0].name.offset = 1);
+	REFUSES(p->rules[0].family = 4);
+	REFUSES(p->exceptions[2].name.offset = 1);
 	REFUSES(p->any[1] = p->any[0]);
 	REFUSES(p->h->table[LAYOUT_ANY_REFS] = (struct layout_span){ 0 });
 	REFUSES(p->rules[0].flags |= LAYOUT_RULE_DENY);
