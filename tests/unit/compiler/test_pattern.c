@@ -15,7 +15,9 @@ static const struct {
 	{ RULE_ALLOW, "https://api.example.org:8443", "https://api.example.org:8443" },
 	{ RULE_ALLOW, "http://a.example:80,8080", "http://a.example:80,8080" },
 	{ RULE_ALLOW, "http://a.example:8080,80", "http://a.example:80,8080" },
-	{ RULE_ALLOW, "http://a.example:1-3,4-6,2-9,20", "http://a.example:1-9,20" },
+	{ RULE_ALLOW, "http://a.example:1-3,4-6", "http://a.example:1-6" },
+	{ RULE_ALLOW, "http://a.example:4-6,1-3", "http://a.example:1-6" },
+	{ RULE_ALLOW, "http://a.example:1-3,2-9,20,4-6", "http://a.example:1-9,20" },
 	{ RULE_ALLOW, "http://a.example:65535,1-65534", "http://a.example:1-65535" },
 	{ RULE_ALLOW, "ws://a.example", "ws://a.example" },
 	{ RULE_ALLOW, "ssh://git.example", "ssh://git.example" },
@@ -159,6 +161,17 @@ Test(pattern, bad_rules_are_refused_where_they_are_wrong)
 		cr_assert_gt(strlen(fault.reason), 10);
 		cr_assert_eq(memcmp(&rule, &before, sizeof(rule)), 0);
 	}
+}
+
+Test(pattern, a_suffix_where_names_are_rented_is_told_as_one)
+{
+	struct pattern_fault fault;
+	struct rule rule;
+
+	cr_assert_eq(parse("https://*.github.io", RULE_ALLOW, &rule, &fault), ERR_INVALID);
+	cr_assert_not_null(strstr(fault.reason, "rent"));
+	cr_assert_eq(parse("https://*.co.uk", RULE_ALLOW, &rule, &fault), ERR_INVALID);
+	cr_assert_null(strstr(fault.reason, "rent"));
 }
 
 Test(pattern, documents_hold_no_u_labels)

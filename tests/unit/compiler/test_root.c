@@ -125,7 +125,7 @@ Test(root, leases_share_the_presets_that_they_use)
 	tree_write(&f.tree, "leases/c.json",
 		   "{\"typ\":\"egress.lease/1\",\"lease\":\"c\",\"state\":\"active\",\"guest\":{\"require\":[\"source\"],"
 		   "\"sources\":[\"10.0.0.3\"]},\"network\":{\"mode\":\"deny_all\",\"rules\":[]}}");
-	tree_write(&f.tree, "leases/.hidden.policy", "nonsense");
+	tree_write(&f.tree, "leases/.hidden.policy", LEASE("hidden"));
 	tree_write(&f.tree, "leases/readme.txt", "nonsense");
 	open_root(&f);
 	cr_assert_eq(root_lease_count(f.root), 3);
@@ -194,8 +194,11 @@ Test(root, a_faulty_lease_is_quarantined_under_its_last_id_and_the_others_stay)
 	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
 	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://b.example\n");
 	tree_write(&f.tree, "leases/new.policy", "allow nothing\n");
+	tree_write(&f.tree, "leases/cut.json", "{\"lease\":\"cut\"");
+	tree_write(&f.tree, "leases/known.json", "{\"lease\":\"known\"}");
 	open_root(&f);
-	cr_assert_eq(root_lease_count(f.root), 2);
+	cr_assert_eq(root_lease_count(f.root), 3);
+	cr_assert_eq(state_of(&f, "known"), LAYOUT_LEASE_INVALID);
 	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://*\n");
 	cr_assert(refresh(&f));
 	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
@@ -250,8 +253,11 @@ Test(root, one_id_in_two_files_refuses_both)
 	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
 	tree_write(&f.tree, "leases/z.policy", LEASE("z") "allow https://z.example\n");
 	open_root(&f);
-	tree_write(&f.tree, "leases/b.policy", LEASE("a") "allow https://b.example\n");
+	tree_write(&f.tree, "presets/p.policy", "allow https://p.example\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("a") "use p\n");
 	cr_assert(refresh(&f));
+	/* What only refused leases use is not sent. */
+	cr_assert_eq(root_ruleset_count(f.root), 0);
 	cr_assert_eq(root_lease_count(f.root), 2);
 	cr_assert_eq(state_of(&f, "a"), LAYOUT_LEASE_INVALID);
 	cr_assert_eq(state_of(&f, "z"), LAYOUT_LEASE_ACTIVE);

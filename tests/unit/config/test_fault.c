@@ -67,13 +67,13 @@ Test(fault, without_memory_is_still_an_error)
 
 Test(fault, finds_the_word_that_was_meant)
 {
-	static const char *const words[] = { "workers", "leases_max", "control", "user" };
+	static const char *const words[] = { "workers", "leases_max", "control", "user", "as" };
 	static const struct {
 		const char *word, *near;
 	} rows[] = {
 		{ "worker", "workers" }, { "wrokers", "workers" }, { "Workers", "workers" }, { "lease_max", "leases_max" },
 		{ "contrl", "control" }, { "usr", "user" },	{ "xyz", NULL },	  { "banana", NULL },
-		{ "u", NULL },
+		{ "u", NULL },		{ "xy", NULL },	  { "sa", "as" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

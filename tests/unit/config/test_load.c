@@ -13,6 +13,7 @@ static const char good[] = "[daemon]\n"
 			   "workers=2\n"
 			   "name_servers = 192.0.2.53, 192.0.2.54 192.0.2.55\n"
 			   "refuse_after_s =5\n"
+			   "records = \"/var/log/a \\\"b\\\" \\\\c#d\"\n"
 			   "[listener main]\n"
 			   "bind = tcp:127.0.0.1:1080\n"
 			   "[sidecar]   # who brings the policy\n"
@@ -55,6 +56,7 @@ Test(load, a_good_file_becomes_one_struct_and_the_rest_has_its_defaults)
 	cr_assert_eq(f.config->daemon.name_servers.count, 3);
 	cr_assert_eq(f.config->daemon.family, OPTION_FAMILY_PREFER6);
 	cr_assert(f.config->daemon.splice);
+	cr_assert_str_eq(f.config->daemon.records, "/var/log/a \"b\" \\c#d");
 	cr_assert_eq(f.config->sidecar.source.kind, OPTION_SOURCE_FILE);
 	cr_assert_str_eq(f.config->sidecar.source.text, "/etc/my policy");
 	cr_assert_eq(f.config->sidecar.trust, OPTION_TRUST_LOCAL);

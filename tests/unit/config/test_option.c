@@ -143,6 +143,7 @@ Test(option, values_out_of_range_or_shape_are_refused_with_a_sentence)
 		{ "sidecar", "source", "https://user:pw@a.example" }, { "sidecar", "source", "https:///x" },
 		{ "sidecar", "source", "etcd://a" }, { "sidecar", "source", "etcd://a:1," }, { "sidecar", "source", "etcd://" },
 		{ "sidecar", "trust", "none" },
+		{ "listener", "bind", "unix:/0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345/s" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

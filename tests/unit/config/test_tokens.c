@@ -72,6 +72,8 @@ Test(tokens, faulty_lines_are_reported_where_they_are_and_the_others_are_read)
 		{ "a\rb", 1, 2, "control_character", 0 },
 		{ "a \xff", 1, 3, "bad_utf8", 0 },
 		{ "a \xc0\xaf", 1, 3, "bad_utf8", 0 },
+		{ "a \xe0\x9f\xbf", 1, 3, "bad_utf8", 0 },
+		{ "a \xf0\x8f\xbf\xbf", 1, 3, "bad_utf8", 0 },
 		{ "a \xed\xa0\x80", 1, 3, "bad_utf8", 0 },
 		{ "a \xf4\x90\x80\x80", 1, 3, "bad_utf8", 0 },
 		{ "a \xe2\x82", 1, 3, "bad_utf8", 0 },
