@@ -29,3 +29,4 @@ include tests/system/local.mk
 include tests/scenario/local.mk
 include tests/tsan/local.mk
 include tests/exhaustive/local.mk
+include tests/oracle/local.mk
