@@ -127,10 +127,19 @@ static void drop_nat64(struct explanation *e)
 	}
 }
 
+/* Of two verdicts on addresses, the one whose word counts: a refusal, else what is only reported, else the first; stronger reason first. */
+static bool outweighs(const struct verdict *a, const struct verdict *b)
+{
+	if (a->allow != b->allow)
+		return !a->allow;
+	return a->reason != b->reason && reason_stronger(a->reason, b->reason) == a->reason;
+}
+
 /* Every address must pass; the strongest refusal speaks. False: some address refused. */
 static bool ask_addresses(struct judge *j, struct explanation *e)
 {
-	bool all_pass = true;
+	unsigned schemes = e->request.schemes;
+	bool has_spoken = false;
 
 	if (e->query.target.kind == TARGET_ADDRESS) {
 		e->addresses[0].addr = e->query.target.addr;
@@ -148,16 +157,16 @@ static bool ask_addresses(struct judge *j, struct explanation *e)
 
 		if (a->is_dropped)
 			continue;
-		if (a->verdict.allow && !all_pass)
+		schemes &= a->verdict.schemes;
+		if (has_spoken && !outweighs(&a->verdict, &e->verdict))
 			continue;
-		if (!a->verdict.allow && !all_pass &&
-		    reason_stronger(e->verdict.reason, a->verdict.reason) == e->verdict.reason)
-			continue;
-		all_pass = all_pass && a->verdict.allow;
+		has_spoken = true;
 		e->verdict = a->verdict;
 		e->decided_by = a->verdict.allow ? NULL : a;
 	}
-	return all_pass;
+	if (e->verdict.allow)
+		e->verdict.schemes = schemes;
+	return e->verdict.allow;
 }
 
 /* What a guest that keeps to the scheme sends first. */

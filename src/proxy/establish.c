@@ -82,8 +82,11 @@ static bool judge_one(struct session *s, const struct addr *addr, struct family 
 	struct verdict v = judge_address(&j, &s->target, &s->verdict, addr, &finding, out_permit);
 
 	s->judge_us += (uint32_t)((clock_mono_ns() - before_ns) / 1000);
-	if (v.allow)
+	if (v.allow) {
+		/* What an address narrows, or is only let through for, goes on into the stream and the record. */
+		s->verdict = v;
 		return true;
+	}
 	if (f->reason == REASON_ALLOWED || reason_stronger(v.reason, f->reason) == v.reason) {
 		if (f->reason != v.reason || s->refused_addr.family == ADDR_NONE) {
 			s->refused_addr = *addr;
