@@ -163,7 +163,7 @@ class Egress:
         self.configure(daemon)
 
     def configure(self, daemon=""):
-        """Write the configuration: `daemon` lines replace defaults of the same key; FOLDER in a binding is the test's folder."""
+        """Write the configuration: `daemon` lines replace defaults of the same key, one without a value leaves it out; FOLDER in a binding is the test's folder."""
         options = {
             "control": self.control, "name_servers": "93.184.215.14", "records": self.records_file, "guest_networks": "10.200.0.0/16, fd77::/16",
             "admin": f"unix:{self.folder}/admin.sock", "workers": "2",
@@ -173,7 +173,7 @@ class Egress:
                 key, value = line.split("=", 1)
                 options[key.strip()] = value.strip()
         self.config.write_text(
-            "[daemon]\n" + "".join(f"{key} = {value}\n" for key, value in options.items())
+            "[daemon]\n" + "".join(f"{key} = {value}\n" for key, value in options.items() if value)
             + "".join(f"[listener {name}]\nbind = {bind.replace('FOLDER', str(self.folder))}\n" for name, bind in self.listeners.items())
             + f"[sidecar]\nsource = file:{self.root}\ntrust = local\nstate = {self.state}\n{self.sidecar_options}\n")
 
