@@ -24,6 +24,7 @@
 #define WRITING_MAX 64     /* files being written that are known by name; more are not waited for */
 #define WRITING_MS 500     /* a writer who takes longer is not waited for */
 #define FILE_MAX (1u << 20)
+#define SAID_MAX 256       /* faults that are remembered as logged; beyond it they are only shown on request */
 #define NAME_EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
 #define EVENTS (NAME_EVENTS | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
 
@@ -58,6 +59,8 @@ struct driver_file {
 	const struct emitted **rulesets;          /* owned array */
 	char **offered_ids;                       /* owned: leases of the last offer that were sound, sorted */
 	size_t offered_count;
+	uint64_t said[SAID_MAX];                  /* digests of the present faults, which the log has */
+	size_t said_count;
 	bool has_offered, is_offer_due;
 	struct log_limit complaint;
 };
@@ -201,6 +204,47 @@ static bool is_loss(const struct driver_file *d)
 	return false;
 }
 
+static uint64_t digest_of(const char *text)
+{
+	static const struct hash_key key = { 0, 0 };
+
+	return hash_bytes(&key, text, strlen(text));
+}
+
+/* What is wrong now, and what of it was in the log before. */
+struct saying {
+	const struct driver_file *driver;
+	uint64_t said[SAID_MAX];
+	size_t count;
+};
+
+static void say_fault(void *arg, const struct fault *fault)
+{
+	struct saying *s = arg;
+	char text[FAULT_TEXT_MAX + 256];
+	uint64_t digest;
+
+	if (s->count == SAID_MAX)
+		return;
+	fault_print(fault, text, sizeof(text));
+	digest = s->said[s->count++] = digest_of(text);
+	for (size_t i = 0; i < s->driver->said_count; i++) {
+		if (s->driver->said[i] == digest)
+			return;
+	}
+	log_line(fault->severity == FAULT_ERROR ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "policy_fault %s", text);
+}
+
+/* Log the faults that were not there before. */
+static void say_faults(struct driver_file *d)
+{
+	struct saying s = { .driver = d };
+
+	root_visit_faults(d->root, say_fault, &s);
+	memcpy(d->said, s.said, s.count * sizeof(s.said[0]));
+	d->said_count = s.count;
+}
+
 static void offer(struct driver_file *d)
 {
 	struct holding holding;
@@ -266,6 +310,7 @@ static void look(struct driver_file *d, bool has_held)
 		return;
 	}
 	loop_timer_cancel(&d->hold);
+	say_faults(d);
 	if (d->is_offer_due)
 		offer(d);
 	if (!d->is_offer_due)
@@ -288,13 +333,6 @@ static void on_soon(void *arg)
 static void on_held(void *arg)
 {
 	look(arg, true);
-}
-
-static uint64_t digest_of(const char *name)
-{
-	static const struct hash_key key = { 0, 0 };
-
-	return hash_bytes(&key, name, strlen(name));
 }
 
 static void note_writing(struct driver_file *d, const struct inotify_event *event)
