@@ -7,11 +7,13 @@ OK, FAILURE, NOT_ALLOWED, NET, HOST, REFUSED, TTL, COMMAND, ADDRESS = range(9)
 
 
 class Socks:
-    def __init__(self, lab, guest="guest", to=("10.200.0.1", 1080), timeout=15):
+    def __init__(self, lab, guest="guest", to=("10.200.0.1", 1080), timeout=15, source=None):
         with lab.net.inside(guest):
             family = socket.AF_UNIX if isinstance(to, str) else socket.AF_INET6 if ":" in to[0] else socket.AF_INET
             self.sock = socket.socket(family)
         self.sock.settimeout(timeout)
+        if source is not None:
+            self.sock.bind((source, 0))
         self.sock.connect(to)
         self.port = None
         if family != socket.AF_UNIX:
@@ -62,7 +64,7 @@ class Socks:
         return self.take(2)
 
     def login(self, user, password):
-        user, password = user.encode(), password.encode()
+        user, password = (w if isinstance(w, bytes) else w.encode() for w in (user, password))
         self.send(bytes([1, len(user)]) + user + bytes([len(password)]) + password)
         return self.take(2)
 
