@@ -280,8 +280,7 @@ enum err compile_ceiling_tree(const struct policy *policy, struct library *libra
 			      struct library_uses *out_uses, struct emitted *out_segment)
 {
 	const struct policy *presets[LIBRARY_USES_MAX];
-	struct library_uses provisioning = { .count = 0 };
-	size_t errors_before = faults->error_count;
+	size_t errors_before = faults->error_count, merged_count;
 	enum err err;
 
 	out_uses->count = 0;
@@ -290,19 +289,20 @@ enum err compile_ceiling_tree(const struct policy *policy, struct library *libra
 		fault_add(faults, (struct fault_place){ .file = policy->file }, FAULT_ERROR, "ceiling_empty",
 			  "the ceiling has no rules; write allow any, or what leases may reach at most");
 	err = library_resolve(library, policy->uses, faults, out_uses);
-	/* Also those that leases get from it must be sound. */
+	merged_count = out_uses->count;
+	/* Those that leases get from it must be sound too, but are no part of it. */
 	if (err == ERR_OK)
-		err = library_resolve(library, policy->provisioning, faults, &provisioning);
+		err = library_resolve(library, policy->provisioning, faults, out_uses);
 	if (err == ERR_OK && faults->error_count > errors_before)
 		err = ERR_INVALID;
 	if (err != ERR_OK)
 		return err;
-	for (size_t i = 0; i < out_uses->count; i++)
+	for (size_t i = 0; i < merged_count; i++)
 		presets[i] = out_uses->presets[i]->policy;
-	lint_policy(&(struct lint_context){ .policy = policy, .presets = presets, .preset_count = out_uses->count }, faults);
+	lint_policy(&(struct lint_context){ .policy = policy, .presets = presets, .preset_count = merged_count }, faults);
 	if (faults->out_of_memory)
 		return ERR_NO_MEMORY;
-	return emit_ceiling(policy, presets, out_uses->count, out_segment);
+	return emit_ceiling(policy, presets, merged_count, out_segment);
 }
 
 enum err compile_ceiling_text(const char *file, struct text text, const struct compile_context *context, struct fault_list *faults,

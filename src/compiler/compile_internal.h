@@ -20,7 +20,7 @@ struct compile_around {
  */
 enum err compile_tree(const struct policy *policy, const struct compile_around *around, struct fault_list *faults,
 		      struct library_uses *out_uses, struct emitted *out_segment) ATTR_MUST_CHECK;
-/* Resolve, lint and emit a ceiling; presets of `use` become part of it. */
+/* Resolve, lint and emit a ceiling; presets of `use` become part of it. *out_uses holds those of `provisioning` too: all it depends on. */
 enum err compile_ceiling_tree(const struct policy *policy, struct library *library, struct fault_list *faults,
 			      struct library_uses *out_uses, struct emitted *out_segment) ATTR_MUST_CHECK;
 /* Read `.policy` text or a bare JSON payload into a tree. INVALID with faults; the id found so far is in out_id ("" if none). */

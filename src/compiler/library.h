@@ -14,12 +14,13 @@
 #include "compiler/source.h"
 #include "config/fault.h"
 
+#define PRESET_NAME_MAX 64
 #define LIBRARY_USES_MAX 64 /* presets that one policy may use, all together */
 
 struct preset {
 	struct preset *next;     /* owned by the library */
-	char name[65];
-	char file[80];           /* "presets/NAME.policy" */
+	char name[PRESET_NAME_MAX + 1];
+	char file[PRESET_NAME_MAX + 16];           /* "presets/NAME.policy" */
 	bool is_missing;         /* there is no such file */
 	bool is_sound;           /* read without a fault */
 	struct source_stamp stamp;

@@ -28,8 +28,8 @@ static void ceiling_reset(struct root_ceiling *c)
 	arena_finish(&c->arena);
 	arena_init(&c->arena, 0);
 	fault_list_init(&c->faults, &c->arena);
+	root_names_finish(&c->uses);
 	c->policy = NULL;
-	c->uses.count = 0;
 	c->is_sound = false;
 }
 
@@ -91,6 +91,7 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 	struct root_ceiling *c = &root->ceiling;
 	struct fault_place place = { .file = root->ceiling_name };
 	char reason[SOURCE_REASON_MAX] = "it cannot be looked at";
+	struct library_uses uses = { .count = 0 };
 	struct source_stamp stamp = { 0 };
 	struct policy *policy;
 	struct text text;
@@ -110,7 +111,10 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 	if (err == ERR_OK) {
 		err = parse_policy(&c->arena, root->ceiling_name, text, &as, &c->faults, &policy);
 		if (err == ERR_OK)
-			err = compile_ceiling_tree(policy, &root->library, &c->faults, &c->uses, &c->segment);
+			err = compile_ceiling_tree(policy, &root->library, &c->faults, &uses, &c->segment);
+		for (size_t i = 0; i < uses.count && err != ERR_NO_MEMORY; i++)
+			if (root_names_add(&c->uses, uses.presets[i]->name) != ERR_OK)
+				err = ERR_NO_MEMORY;
 		if (err == ERR_OK)
 			c->policy = policy;
 		c->is_sound = err == ERR_OK;
@@ -123,20 +127,22 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 }
 
 /* Forget the presets whose files changed; their names go to `changed`. A read that failed is always tried again. */
-static void refresh_presets(struct root *root, struct root_names *changed)
+static enum err refresh_presets(struct root *root, struct root_names *changed)
 {
 	struct preset *next;
+	enum err err = ERR_OK;
 
-	for (struct preset *p = root->library.presets; p != NULL; p = next) {
+	for (struct preset *p = root->library.presets; p != NULL && err == ERR_OK; p = next) {
 		struct source_stamp stamp = { 0 };
 
 		next = p->next;
 		if (source_stamp(root->path, p->file, &stamp) == ERR_OK && source_stamp_is_equal(&stamp, &p->stamp) &&
 		    (p->is_missing || stamp.inode != 0))
 			continue;
-		root_names_add(changed, p->name);
+		err = root_names_add(changed, p->name);
 		library_forget(&root->library, p);
 	}
+	return err;
 }
 
 static bool uses_any(const struct root_names *names, const struct root_names *changed)
@@ -146,22 +152,6 @@ static bool uses_any(const struct root_names *names, const struct root_names *ch
 			if (strcmp(names->name[i], changed->name[j]) == 0)
 				return true;
 	return false;
-}
-
-static bool ceiling_uses_any(const struct root *root, const struct root_names *changed)
-{
-	const struct policy *policy = root->ceiling.policy;
-
-	/* A ceiling that is not sound may be waiting for a preset. */
-	if (policy == NULL)
-		return changed->count > 0;
-	for (const struct policy_use *u = policy->uses; u != NULL; u = u->next)
-		if (root_names_hold(changed, u->name))
-			return true;
-	for (const struct policy_use *u = policy->provisioning; u != NULL; u = u->next)
-		if (root_names_hold(changed, u->name))
-			return true;
-	return changed->is_overfull;
 }
 
 /* Merge the listing with the files held: keep, read again, add, remove. Both are sorted by name. */
@@ -202,7 +192,7 @@ static enum err link_files(struct root *root, bool ceiling_changed, const struct
 	for (size_t i = 0; err == ERR_OK && i < root->file_count; i++) {
 		struct root_file *f = root->files[i];
 
-		if (f->needs_link || ceiling_changed || changed->is_overfull || uses_any(&f->uses, changed))
+		if (f->needs_link || ceiling_changed || uses_any(&f->uses, changed))
 			err = root_file_link(root, f);
 	}
 	return err;
@@ -212,15 +202,16 @@ static enum err link_files(struct root *root, bool ceiling_changed, const struct
 static enum err refresh_compiled(struct root *root, const struct root_listing *listing)
 {
 	struct root_names changed = { .count = 0 };
-	bool ceiling_changed;
-	enum err err;
+	bool ceiling_changed = false;
+	enum err err = refresh_presets(root, &changed);
 
-	refresh_presets(root, &changed);
-	err = refresh_ceiling(root, changed.count > 0 && ceiling_uses_any(root, &changed), &ceiling_changed);
+	if (err == ERR_OK)
+		err = refresh_ceiling(root, uses_any(&root->ceiling.uses, &changed), &ceiling_changed);
 	if (err == ERR_OK)
 		err = refresh_files(root, listing);
 	if (err == ERR_OK)
 		err = link_files(root, ceiling_changed, &changed);
+	root_names_finish(&changed);
 	return err;
 }
 

@@ -8,13 +8,21 @@
 #include "base/alloc.h"
 #include "compiler/root_internal.h"
 
-void root_names_add(struct root_names *names, const char *name)
+void root_names_finish(struct root_names *names)
 {
-	if (names->count == LIBRARY_USES_MAX) {
-		names->is_overfull = true;
-		return;
-	}
-	snprintf(names->name[names->count++], sizeof(names->name[0]), "%s", name);
+	alloc_free(names->name);
+	*names = (struct root_names){ 0 };
+}
+
+enum err root_names_add(struct root_names *names, const char *name)
+{
+	void *moved = alloc_resize(names->name, names->count + 1, sizeof(*names->name));
+
+	if (moved == NULL)
+		return ERR_NO_MEMORY;
+	names->name = moved;
+	snprintf(names->name[names->count++], sizeof(*names->name), "%s", name);
+	return ERR_OK;
 }
 
 bool root_names_hold(const struct root_names *names, const char *name)
@@ -131,6 +139,7 @@ void root_file_destroy(struct root_file *f)
 	if (f == NULL)
 		return;
 	emitted_finish(&f->segment);
+	root_names_finish(&f->uses);
 	arena_finish(&f->arena);
 	arena_finish(&f->link_arena);
 	alloc_free(f);
@@ -187,7 +196,7 @@ static enum err compile_file(struct root *root, struct root_file *f)
 	struct library_uses uses = { .count = 0 };
 	enum err err = ERR_INVALID;
 
-	f->uses = (struct root_names){ .count = 0 };
+	root_names_finish(&f->uses);
 	if (f->rival != NULL)
 		fault_add(&f->faults, place, FAULT_ERROR, "duplicate_lease", "%s is a lease in %s too; both are refused", f->id, f->rival);
 	if (!root->ceiling.is_sound)
@@ -195,7 +204,8 @@ static enum err compile_file(struct root *root, struct root_file *f)
 	if (f->is_parsed)
 		err = compile_tree(f->policy, &around, &f->faults, &uses, &f->segment);
 	for (size_t i = 0; i < uses.count; i++)
-		root_names_add(&f->uses, uses.presets[i]->name);
+		if (root_names_add(&f->uses, uses.presets[i]->name) != ERR_OK)
+			return ERR_NO_MEMORY;
 	if (f->faults.out_of_memory)
 		return ERR_NO_MEMORY;
 	return err == ERR_OK && f->faults.error_count > 0 ? ERR_INVALID : err;

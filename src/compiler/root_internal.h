@@ -11,11 +11,11 @@
 
 /* Names of presets: those a file depends on, or those that changed. */
 struct root_names {
-	char name[LIBRARY_USES_MAX][65];
+	char (*name)[PRESET_NAME_MAX + 1]; /* owned; NULL while empty */
 	size_t count;
-	bool is_overfull; /* there were more: count them all in */
 };
-void root_names_add(struct root_names *names, const char *name);
+void root_names_finish(struct root_names *names);
+enum err root_names_add(struct root_names *names, const char *name) ATTR_MUST_CHECK;
 bool root_names_hold(const struct root_names *names, const char *name);
 
 /* One file of leases/. */
@@ -52,7 +52,7 @@ struct root_ceiling {
 	struct arena arena;
 	struct fault_list faults;
 	const struct policy *policy; /* NULL unless sound */
-	struct library_uses uses;
+	struct root_names uses; /* presets that it depends on, however deep */
 	struct emitted segment;
 };
 

@@ -336,6 +336,38 @@ Test(root, provisioning_adds_the_presets_of_the_ceiling)
 	finish(&f);
 }
 
+Test(root, the_ceiling_follows_its_presets_however_deep)
+{
+	uint8_t before[LAYOUT_ID_LEN];
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "ceiling.policy", "allow any\nuse outer\nprovisioning deps\n");
+	tree_write(&f.tree, "presets/outer.policy", "use inner\n");
+	tree_write(&f.tree, "presets/inner.policy", "deny a.example\n");
+	tree_write(&f.tree, "presets/deps.policy", "use deeper\n");
+	tree_write(&f.tree, "presets/deeper.policy", "allow https://a.example\n");
+	open_root(&f);
+	memcpy(before, root_ceiling(f.root)->id, sizeof(before));
+	tree_write(&f.tree, "presets/inner.policy", "deny b.example\n");
+	cr_assert(refresh(&f));
+	cr_assert_neq(memcmp(before, root_ceiling(f.root)->id, sizeof(before)), 0);
+	tree_remove(&f.tree, "presets/inner.policy");
+	cr_assert(refresh(&f));
+	cr_assert_not(root_ceiling_is_sound(f.root));
+	tree_write(&f.tree, "presets/inner.policy", "deny a.example\n");
+	cr_assert(refresh(&f));
+	cr_assert(root_ceiling_is_sound(f.root));
+	cr_assert_eq(memcmp(before, root_ceiling(f.root)->id, sizeof(before)), 0);
+	tree_write(&f.tree, "presets/deeper.policy", "nonsense\n");
+	cr_assert(refresh(&f));
+	cr_assert_not(root_ceiling_is_sound(f.root));
+	tree_write(&f.tree, "presets/deeper.policy", "allow https://b.example\n");
+	cr_assert(refresh(&f));
+	cr_assert(root_ceiling_is_sound(f.root));
+	finish(&f);
+}
+
 Test(root, a_replaced_folder_is_noticed)
 {
 	struct fixture f;
