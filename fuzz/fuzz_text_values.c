@@ -1,21 +1,15 @@
 /*
- * Names, addresses, prefixes, endpoints and times from hostile text. What is accepted must survive a round trip:
- * its printed form is accepted again and means the same.
+ * Names, addresses, prefixes, endpoints, times, hex and base64url from hostile text. What is accepted must survive a round
+ * trip: its printed form is accepted again and means the same. What is escaped is printable and keeps to its space.
  */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/addr.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/dname.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition)                \
-	do {                              \
-		if (!(condition))         \
-			__builtin_trap(); \
-	} while (0)
+#include "require.h"
 
 static void check_dname(struct text t)
 {
@@ -71,6 +65,35 @@ static void check_clock(struct text t)
 	REQUIRE(memcmp(text, t.at, 19) == 0);
 }
 
+/* One spelling per value: what decodes is exactly what encoding gives back. */
+static void check_digits(struct text t)
+{
+	uint8_t bytes[192];
+	char text[2 * sizeof(bytes) + 1];
+	size_t len = t.len / 2;
+
+	if (len <= sizeof(bytes) && text_to_bytes_hex(t, bytes, len)) {
+		text_from_bytes_hex(bytes, len, text);
+		REQUIRE(text_is(t, text));
+	}
+	len = t.len * 3 / 4;
+	if (len <= sizeof(bytes) && crypto_base64url_decode(t.at, t.len, bytes, len)) {
+		crypto_base64url(bytes, len, text, sizeof(text));
+		REQUIRE(text_is(t, text));
+	}
+}
+
+static void check_escape(struct text t)
+{
+	char text[64];
+	size_t cap = t.len > 0 ? (uint8_t)t.at[0] % sizeof(text) + 1 : 1;
+	size_t len = text_escape(t, text, cap);
+
+	REQUIRE(len < cap && strlen(text) == len);
+	for (size_t i = 0; i < len; i++)
+		REQUIRE(text[i] >= 0x20 && text[i] <= 0x7e);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct text t = { (const char *)data, size };
@@ -78,5 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_dname(t);
 	check_addr(t);
 	check_clock(t);
+	check_digits(t);
+	check_escape(t);
 	return 0;
 }
