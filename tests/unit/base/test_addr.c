@@ -72,6 +72,17 @@ Test(addr, no_other_spelling_is_an_address)
 	cr_expect_eq(a.family, 77, "written only on success");
 }
 
+Test(addr, octets_make_the_same_value_as_text)
+{
+	static const uint8_t v6[16] = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 };
+	struct addr from_text = addr("2001:db8::1"), from_octets = addr_v6(v6);
+
+	cr_expect(addr_equal(&from_text, &from_octets));
+	from_text = addr("32.1.13.184");
+	from_octets = addr_v4(v6);
+	cr_expect(addr_equal(&from_text, &from_octets));
+}
+
 Test(addr, a_view_is_read_to_its_end_and_not_beyond)
 {
 	struct addr a;

@@ -76,3 +76,23 @@ Test(pool, a_failed_allocation_changes_nothing)
 	pool_give(&p, object);
 	pool_finish(&p);
 }
+
+Test(pool, an_object_that_moves_is_counted_where_it_lives)
+{
+	struct pool here, there;
+	void *object;
+
+	pool_init(&here, "here", 8, 1);
+	pool_init(&there, "there", 8, 1);
+	object = pool_take(&here);
+	cr_expect_null(pool_take(&here));
+	pool_disown(&here);
+	pool_adopt(&there);
+	cr_expect_eq(here.live, 0);
+	cr_expect_eq(there.live, 1);
+	cr_expect_eq(there.high_water, 1);
+	cr_expect_null(pool_take(&there));
+	pool_give(&there, object);
+	pool_finish(&here);
+	pool_finish(&there);
+}
