@@ -223,7 +223,8 @@ static bool on_credentials(struct session *s, struct cursor *in)
 		h->control = why;
 		if (why == REASON_ALLOWED) {
 			identify(h, entry);
-			memcpy(s->tag, claim.tag, sizeof(s->tag));
+			if (strcmp(claim.id, h->lease_id) == 0) /* else the credentials counted as none, and so does their tag */
+				memcpy(s->tag, claim.tag, sizeof(s->tag));
 		}
 	}
 	socks5_put_auth_status(true, status);

@@ -16,6 +16,7 @@
 
 #define TICK_MS 100
 #define SCAN_EVERY_TICKS 10
+#define LOOKUPS_PER_LEASE 512 /* under way; a browser opens many names at once, and each asks for two families */
 
 struct worker_listener {
 	struct list_node peers;    /* in the worker's list */
@@ -28,7 +29,11 @@ enum err worker_create(struct worker_shared *shared, const struct worker_options
 		       struct worker **out_worker)
 {
 	struct ares_link_options link = { .channels = options->channels };
-	struct resolver_options lookups = { .total_ms = options->dns_total_ms, .try_ms = options->dns_try_ms };
+	struct resolver_options lookups = {
+		.total_ms = options->dns_total_ms,
+		.try_ms = options->dns_try_ms,
+		.per_owner_max = LOOKUPS_PER_LEASE,
+	};
 	struct worker *w = alloc_zeroed(sizeof(*w));
 	enum err e = ERR_NO_MEMORY;
 
