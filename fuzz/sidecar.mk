@@ -1,1 +1,6 @@
 # Fuzz targets of src/sidecar; the pattern is in fuzz/local.mk.
+FUZZ_TARGETS += fuzz_publish
+fuzz_publish_SOURCES = fuzz/fuzz_publish.c
+fuzz_publish_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a libconfig.a \
+	libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
+	$(EVENT_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(FUZZ_LIBS)

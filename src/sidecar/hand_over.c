@@ -208,8 +208,28 @@ static enum err open_bind(const struct option_bind *bind, const char *path, cons
 	return open_socket_tcp(at, (int)backlog, out_fd);
 }
 
-/* Open one socket for worker `worker` and pass it on. */
-static enum err send_socket(struct hand_over *h, struct instance *i, uint32_t worker)
+static bool is_name_sent(const struct hand_over *h, const char *name)
+{
+	struct list_node *node, *next;
+
+	LIST_FOREACH (node, next, &h->instances) {
+		if (instance_of(node)->is_sent && strcmp(instance_of(node)->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Have the daemon close what it holds under this name: an earlier sidecar's sockets would live on beside ours. */
+static enum err send_gone(struct hand_over *h, const char *name)
+{
+	struct ctl_msg msg = { .type = CTL_LISTENER_GONE };
+
+	msg.field[0].bytes = text_of(name);
+	return channel_send(h->channel, &msg, -1);
+}
+
+/* Open one socket for worker `worker` and pass it on. `is_first`: the first of its name since WELCOME. */
+static enum err send_socket(struct hand_over *h, struct instance *i, uint32_t worker, bool is_first)
 {
 	const struct option_bind *bind = &i->section->bind;
 	struct ctl_msg msg = { .type = CTL_LISTENER };
@@ -222,21 +242,25 @@ static enum err send_socket(struct hand_over *h, struct instance *i, uint32_t wo
 	msg.field[0].bytes = text_of(i->name);
 	msg.field[1].bytes = text_of(bind->kind == OPTION_BIND_UNIX ? "unix" : "tcp");
 	msg.field[2].number = worker;
-	e = channel_send(h->channel, &msg, fd);
+	/* Ours listens already, so nobody who connects now is turned away. */
+	e = is_first ? send_gone(h, i->name) : ERR_OK;
+	if (e == ERR_OK)
+		e = channel_send(h->channel, &msg, fd);
 	close(fd);
 	return e;
 }
 
 static enum err send_instance(struct hand_over *h, struct instance *i)
 {
+	bool is_first = !is_name_sent(h, i->name);
 	enum err e = ERR_OK;
 
 	if (!place(h, i))
 		return ERR_INVALID;
 	if (i->section->bind.kind == OPTION_BIND_UNIX)
-		return send_socket(h, i, UINT32_MAX);
+		return send_socket(h, i, UINT32_MAX, is_first);
 	for (uint32_t worker = 0; worker < h->workers && e == ERR_OK; worker++)
-		e = send_socket(h, i, worker);
+		e = send_socket(h, i, worker, is_first && worker == 0);
 	return e;
 }
 
@@ -392,14 +416,12 @@ static void remove_socket_file(const char *path)
 /* Close at the daemon and forget. Others of the name are closed there as well, so they are due again. */
 static void drop_instance(struct hand_over *h, struct instance *gone)
 {
-	struct ctl_msg msg = { .type = CTL_LISTENER_GONE };
 	struct list_node *node, *next;
 
 	list_remove(&h->instances, &gone->node);
 	if (gone->is_sent && gone->section->bind.kind == OPTION_BIND_UNIX)
 		remove_socket_file(gone->path);
-	msg.field[0].bytes = text_of(gone->name);
-	if (h->channel != NULL && channel_send(h->channel, &msg, -1) != ERR_OK)
+	if (h->channel != NULL && send_gone(h, gone->name) != ERR_OK)
 		log_line(LOG_LEVEL_WARN, "listener_gone_not_sent name=%s", gone->name);
 	LIST_FOREACH (node, next, &h->instances) {
 		if (strcmp(instance_of(node)->name, gone->name) == 0)

@@ -570,21 +570,34 @@ static struct text take_until(struct text *rest, char end)
 	return part;
 }
 
-static void give_slot(struct publish *p, struct lease_entry *entry, uint32_t slot, uint32_t generation)
+/*
+ * Only the slots told with the greeting come with a state that holds: the predecessor's. A slot that moves from lease to lease later
+ * begins shut, as does one that a lease leaves.
+ */
+static void give_slot(struct publish *p, struct lease_entry *entry, uint32_t slot, uint32_t generation,
+		      bool is_greeting)
 {
 	struct lease_entry *before = p->by_slot[slot];
 
-	if (before != NULL && before != entry)
+	if (before == entry) {
+		entry->generation = generation;
+		return;
+	}
+	if (before != NULL)
 		before->has_slot = false;
-	if (entry->has_slot)
+	if (entry->has_slot) {
 		p->by_slot[entry->slot] = NULL;
+		gate_set_slot(p->gate, entry->slot, GATE_SLOT_CLOSED);
+	}
+	if ((before != NULL || !is_greeting) && gate_slot_state(p->gate, slot) == GATE_SLOT_OPEN)
+		gate_set_slot(p->gate, slot, GATE_SLOT_CLOSED);
 	entry->has_slot = true;
 	entry->slot = slot;
 	entry->generation = generation;
 	p->by_slot[slot] = entry;
 }
 
-static bool read_slot(struct publish *p, struct text line)
+static bool read_slot(struct publish *p, struct text line, bool is_greeting)
 {
 	struct text slot = take_until(&line, ' '), generation = take_until(&line, ' ');
 	uint64_t slot_number, generation_number;
@@ -600,7 +613,7 @@ static bool read_slot(struct publish *p, struct text line)
 	entry = find_or_add(p, id);
 	if (entry == NULL)
 		return false;
-	give_slot(p, entry, (uint32_t)slot_number, (uint32_t)generation_number);
+	give_slot(p, entry, (uint32_t)slot_number, (uint32_t)generation_number, is_greeting);
 	enforce(p, entry);
 	return true;
 }
@@ -608,7 +621,7 @@ static bool read_slot(struct publish *p, struct text line)
 bool publish_on_slots(struct publish *p, uint64_t version, struct text lines)
 {
 	while (lines.len > 0) {
-		if (!read_slot(p, take_until(&lines, '\n')))
+		if (!read_slot(p, take_until(&lines, '\n'), version == 0))
 			return false;
 	}
 	return true;

@@ -84,8 +84,9 @@ static const char *receive(struct peer *p)
 		if (msg.type == CTL_LISTENER)
 			snprintf(word, sizeof(word), "listener(%.*s,%.*s,%d)", (int)a.len, a.at,
 				 (int)b.len, b.at, (int)(int32_t)msg.field[2].number);
-		else if (msg.type == CTL_LISTENER_GONE || msg.type == CTL_GEO ||
-			 msg.type == CTL_ADMIN)
+		else if (msg.type == CTL_LISTENER_GONE)
+			snprintf(word, sizeof(word), "gone(%.*s)", (int)a.len, a.at);
+		else if (msg.type == CTL_GEO || msg.type == CTL_ADMIN)
 			snprintf(word, sizeof(word), "%s(%.*s)", ctl_row(msg.type)->word, (int)a.len,
 				 a.at);
 		else
@@ -138,7 +139,7 @@ Test(hand_over, gives_each_worker_a_socket_and_the_unix_listener_one)
 			    "[listener main]\nbind = tcp:127.0.0.1:21080\n");
 	hand_over_connect(p.hand_over, p.link.channel, 3);
 	cr_expect_str_eq(receive(&p),
-			 "options listener(box,unix,-1) listener(main,tcp,0) listener(main,tcp,1) "
+			 "options gone(box) listener(box,unix,-1) gone(main) listener(main,tcp,0) listener(main,tcp,1) "
 			 "listener(main,tcp,2) record_sink ready");
 	cr_expect_eq(hand_over_failures(p.hand_over), 0);
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "box.sock")), 0666);
@@ -146,7 +147,7 @@ Test(hand_over, gives_each_worker_a_socket_and_the_unix_listener_one)
 	/* A successor daemon gets it all again. */
 	hand_over_disconnect(p.hand_over);
 	hand_over_connect(p.hand_over, p.link.channel, 1);
-	cr_expect_str_eq(receive(&p), "options listener(box,unix,-1) listener(main,tcp,0) record_sink ready");
+	cr_expect_str_eq(receive(&p), "options gone(box) listener(box,unix,-1) gone(main) listener(main,tcp,0) record_sink ready");
 	peer_stop(&p);
 	cr_expect_eq(fixture_fd_count(), before);
 }
@@ -167,7 +168,7 @@ Test(hand_over, takes_the_place_of_a_socket_that_still_works)
 	cr_assert(first >= 0);
 	cr_assert(can_connect(path));
 	hand_over_connect(p.hand_over, p.link.channel, 1);
-	cr_assert_str_eq(receive(&p), "options listener(box,unix,-1) ready");
+	cr_assert_str_eq(receive(&p), "options gone(box) listener(box,unix,-1) ready");
 	close(first);
 	cr_assert(can_connect(path), "the new socket has the name");
 	peer_stop(&p);
@@ -187,7 +188,7 @@ Test(hand_over, refuses_to_replace_what_is_no_socket_and_tries_again)
 	cr_expect_str_eq(receive(&p), "");
 	unlink(fixture_path(p.folder, "box.sock"));
 	hand_over_tick(p.hand_over);
-	cr_expect_str_eq(receive(&p), "listener(box,unix,-1)");
+	cr_expect_str_eq(receive(&p), "gone(box) listener(box,unix,-1)");
 	cr_expect_eq(hand_over_failures(p.hand_over), 0);
 	peer_stop(&p);
 }
@@ -211,12 +212,12 @@ Test(hand_over, makes_template_listeners_come_and_go_with_their_leases)
 			    "[listener main]\nbind = unix:%s/main.sock\n");
 	name(&p, two);
 	hand_over_connect(p.hand_over, p.link.channel, 2);
-	cr_expect_str_eq(receive(&p), "options listener(main,unix,-1) listener(vm-1,unix,-1) "
-				      "listener(vm-2,unix,-1) ready");
+	cr_expect_str_eq(receive(&p), "options gone(main) listener(main,unix,-1) gone(vm-1) listener(vm-1,unix,-1) "
+				      "gone(vm-2) listener(vm-2,unix,-1) ready");
 	name(&p, two);
 	cr_expect_str_eq(receive(&p), "");
 	name(&p, one);
-	cr_expect_str_eq(receive(&p), "listener_gone(vm-1)");
+	cr_expect_str_eq(receive(&p), "gone(vm-1)");
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "vm-1.sock")), -1, "its file goes too");
 	cr_expect_neq(stat_mode(fixture_path(p.folder, "vm-2.sock")), -1);
 	name(&p, hostile);
@@ -253,7 +254,7 @@ Test(hand_over, sends_what_a_new_configuration_changes_and_nothing_else)
 				    "[listener b]\nbind = unix:%s/b2.sock\n");
 	cr_assert_eq(hand_over_set_config(p.hand_over, next), ERR_OK);
 	config_unref(next);
-	cr_expect_str_eq(receive(&p), "listener_gone(b) options listener(b,unix,-1)");
+	cr_expect_str_eq(receive(&p), "gone(b) options gone(b) listener(b,unix,-1)");
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "b.sock")), -1);
 	cr_expect_neq(stat_mode(fixture_path(p.folder, "b2.sock")), -1);
 	peer_stop(&p);
