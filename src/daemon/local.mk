@@ -15,3 +15,4 @@ egressd_SOURCES = \
 egressd_LDADD = libproxy.a libcontrol.a libjudge.a libpolicy.a liblease.a libimage.a libnet.a libsandbox.a \
 	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
 	$(EVENT_LIBS) $(CARES_LIBS) $(CRYPTO_LIBS) $(SECCOMP_LIBS) $(MAXMINDDB_LIBS)
+EXTRA_DIST += src/daemon/README.md

@@ -12,3 +12,4 @@ libproxy_a_SOURCES = \
 	src/proxy/worker.c src/proxy/worker.h src/proxy/worker_internal.h \
 	src/proxy/worker_order.c \
 	src/proxy/world.c src/proxy/world.h
+EXTRA_DIST += src/proxy/README.md
