@@ -37,25 +37,42 @@ socks pass {{ from: 0.0.0.0/0 to: 0.0.0.0/0 }}
 """
 
 
+def stat(pid):
+    """Fields of /proc/PID/stat behind the name; None when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+
+
 def pids_below(pid):
-    """A process and all that it started."""
-    found = [pid]
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[1]) in found:
-            found.append(int(path.parent.name))
-    return found
+    """A process and all that it started, at any depth."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        fields = stat(path.name)
+        if fields:
+            parents[int(path.name)] = int(fields[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found)
+
+
+def cpu_s(pid):
+    """CPU seconds of a process tree, those of children that have ended included."""
+    ticks = 0
+    for one in pids_below(pid):
+        fields = stat(one)
+        if fields:
+            ticks += sum(int(x) for x in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def rss_kb(pids):
     total = 0
     for pid in pids:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                total += int(line.split()[1])
+        fields = stat(pid)
+        total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") // 1024 if fields else 0
     return total
 
 
@@ -89,7 +106,7 @@ class Bench:
         raise SystemExit("egressd did not get ready:\n" + Path(log.name).read_text())
 
     def microsocks(self, net):
-        return [net.popen("proxy", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "microsocks", "-q", "-i", "10.200.0.1", "-p", "1080")]
+        return [net.popen("proxy", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "microsocks", "-i", "10.200.0.1", "-p", "1080", stderr=subprocess.DEVNULL)]
 
     def danted(self, net):
         config = self.folder / "danted.conf"
@@ -102,12 +119,9 @@ class Bench:
         server = net.popen("origin", self.load, "serve", *ORIGIN.split(":"))
         relays = getattr(self, name)(net)
         time.sleep(1)
-        pids = pids_below(relays[0].pid)
         try:
             for words in (["bulk", "-c", "8"], ["up", "-c", "8"], ["rate", "-c", "64"], ["rr", "-c", "1"]):
-                pids = pids_below(relays[0].pid)
-                out = self.guest(net, *words, "-t", str(self.seconds), *sum((["-P", str(p)] for p in pids[:16]), []))
-                print(f"{name:<11} {out}", flush=True)
+                self.one(net, name, relays[0].pid, words)
             self.idle(net, name, relays[0].pid)
         finally:
             for process in (*relays, server):
@@ -119,18 +133,31 @@ class Bench:
                     process.kill()
             net.down()
 
-    def guest(self, net, *words):
-        done = net.run("guest", self.load, words[0], "-p", LISTEN, "-d", ORIGIN, *words[1:], check=False, timeout=self.seconds + 60)
-        return (done.stdout or done.stderr).strip().splitlines()[-1]
+    def one(self, net, name, pid, words):
+        before = cpu_s(pid)
+        done = net.run("guest", self.load, words[0], "-p", LISTEN, "-d", ORIGIN, *words[1:], "-t", str(self.seconds),
+                       check=False, timeout=self.seconds + 60)
+        cpu = cpu_s(pid) - before
+        if done.returncode != 0:
+            print(f"{name:<11} {words[0]:<5} {done.stderr.strip()}", flush=True)
+            return
+        pairs = done.stdout.split()
+        got = {key: float(value) for key, value in zip(pairs[::2], pairs[1::2])}
+        if words[0] in ("bulk", "up"):
+            text = f"{got['bytes'] * 8e-9 / got['seconds']:8.2f} Gbit/s  {cpu / (got['bytes'] / 1e9):8.3f} CPU-s/GB"
+        else:
+            text = (f"{got['done'] / got['seconds']:8.0f} /s      {cpu * 1e6 / max(got['done'], 1):8.1f} CPU us each"
+                    f"  p50 {got['p50_us']:.0f} us  p99 {got['p99_us']:.0f} us")
+        print(f"{name:<11} {words[0]:<5} {text}", flush=True)
 
     def idle(self, net, name, pid, count=2000):
         before = rss_kb(pids_below(pid))
         holder = net.popen("guest", self.load, "idle", "-p", LISTEN, "-d", ORIGIN, "-n", count, "-t", 30,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        opened = holder.stdout.readline().strip()
+        opened = int(holder.stdout.readline().split()[5])
         time.sleep(3)
         grown = rss_kb(pids_below(pid)) - before
-        print(f"{name:<11} {opened}  {grown * 1024 / count:.0f} bytes of RSS each", flush=True)
+        print(f"{name:<11} idle  {opened:8} open    {grown * 1024 / max(opened, 1):8.0f} bytes of RSS each", flush=True)
         holder.stdin.close()
         holder.wait()
 

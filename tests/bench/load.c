@@ -1,9 +1,9 @@
 /*
  * Load for measuring relays side by side. Sends only to the given proxy and server; every loop is bounded by -t or -n.
  *   load serve ADDRESS PORT                     the first byte of each connection says: e echo, d discard, s send for ever
- *   load rate|bulk|up|rr|idle -p PROXY:PORT -d SERVER:PORT [-c CONNECTIONS] [-t SECONDS] [-n COUNT] [-P PID]...
+ *   load rate|bulk|up|rr|idle -p PROXY:PORT -d SERVER:PORT [-c CONNECTIONS] [-t SECONDS] [-n COUNT]
  * rate: connect, handshake, 64 bytes echoed, close. bulk, up: bytes down or up. rr: round trips of 64 bytes. idle: open COUNT and
- * hold them until standard input ends. Prints one line: what, how much, CPU of the given processes for it.
+ * hold them until standard input ends. Prints one line of "word number" pairs.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -24,7 +24,6 @@
 #define CHUNK 262144
 #define SMALL 64
 #define SAMPLES_MAX 1000000
-#define PIDS_MAX 16
 
 enum step { CONNECTING, GREETING, ASKED, RUNNING };
 
@@ -73,25 +72,6 @@ static struct sockaddr_in endpoint(const char *text)
 	if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
 		die(text);
 	return a;
-}
-
-/* Seconds of CPU that a process has used, its threads included. */
-static double cpu_of(long pid)
-{
-	char path[64], line[1024];
-	unsigned long user = 0, system = 0;
-	FILE *f;
-	char *end;
-
-	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	f = fopen(path, "r");
-	if (f == NULL || fgets(line, sizeof(line), f) == NULL)
-		die(path);
-	fclose(f);
-	end = strrchr(line, ')');
-	if (end == NULL || sscanf(end + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-		die(path);
-	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
 static void watch(const struct load *l, struct conn *c, uint32_t events, int op)
@@ -224,19 +204,14 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void report(const struct load *l, const char *what, double seconds, double cpu)
+static void report(const struct load *l, double seconds)
 {
 	qsort(samples, l->sample_count, sizeof(samples[0]), by_size);
-	printf("%-5s", what);
-	if (l->mode == 'b' || l->mode == 'u')
-		printf(" %7.2f Gbit/s %7.3f CPU-s/GB", (double)l->bytes * 8e-9 / seconds, cpu / ((double)l->bytes / 1e9));
-	else if (l->mode == 'i')
-		printf(" %7llu open", (unsigned long long)l->done);
-	else
-		printf(" %7.0f /s %7.1f CPU us each", (double)l->done / seconds, cpu * 1e6 / (double)(l->done ? l->done : 1));
+	printf("seconds %.3f bytes %llu done %llu failed %llu", seconds, (unsigned long long)l->bytes,
+	       (unsigned long long)l->done, (unsigned long long)l->failed);
 	if (l->sample_count > 0)
-		printf(" p50 %.0f us p99 %.0f us", samples[l->sample_count / 2], samples[l->sample_count * 99 / 100]);
-	printf("%s\n", l->failed ? " (some sends failed)" : "");
+		printf(" p50_us %.0f p99_us %.0f", samples[l->sample_count / 2], samples[l->sample_count * 99 / 100]);
+	printf("\n");
 	fflush(stdout);
 }
 
@@ -307,10 +282,9 @@ static void raise_descriptors(void)
 int main(int argc, char **argv)
 {
 	struct load l = { .loop_fd = epoll_create1(EPOLL_CLOEXEC) };
-	long pids[PIDS_MAX];
-	int pid_count = 0, option;
+	int option;
 	size_t connections = 8, count = 0;
-	double seconds = 3, cpu = 0;
+	double seconds = 3;
 	struct conn *conns;
 	uint64_t begun_ns, until_ns;
 
@@ -321,14 +295,13 @@ int main(int argc, char **argv)
 		die("load: serve, rate, bulk, up, rr or idle");
 	l.mode = strcmp(argv[1], "rate") == 0 ? 'c' : argv[1][0];
 	optind = 2;
-	while ((option = getopt(argc, argv, "p:d:c:t:n:P:")) != -1) {
+	while ((option = getopt(argc, argv, "p:d:c:t:n:")) != -1) {
 		switch (option) {
 		case 'p': l.proxy = endpoint(optarg); break;
 		case 'd': l.server = endpoint(optarg); break;
 		case 'c': connections = (size_t)atoi(optarg); break;
 		case 't': seconds = atof(optarg); break;
 		case 'n': count = (size_t)atoi(optarg); break;
-		case 'P': pids[pid_count++ % PIDS_MAX] = atol(optarg); break;
 		default: return 2;
 		}
 	}
@@ -337,8 +310,6 @@ int main(int argc, char **argv)
 	conns = calloc(connections, sizeof(*conns));
 	if (conns == NULL)
 		die("calloc");
-	for (int i = 0; i < pid_count; i++)
-		cpu -= cpu_of(pids[i]);
 	begun_ns = now_ns();
 	until_ns = begun_ns + (uint64_t)(seconds * 1e9);
 	for (size_t i = 0; i < connections; i++) {
@@ -348,9 +319,7 @@ int main(int argc, char **argv)
 	}
 	while (now_ns() < until_ns && !(l.mode == 'i' && l.done == connections))
 		turn(&l, 50);
-	for (int i = 0; i < pid_count; i++)
-		cpu += cpu_of(pids[i]);
-	report(&l, argv[1], (double)(now_ns() - begun_ns) * 1e-9, cpu);
+	report(&l, (double)(now_ns() - begun_ns) * 1e-9);
 	while (l.mode == 'i' && read(STDIN_FILENO, chunk, sizeof(chunk)) > 0)
 		;
 	return 0;
