@@ -219,6 +219,11 @@ void explain(const struct explain_ground *ground, const struct lease_table_entry
 	j.trace = &e->stream_trace;
 	/* What the addresses' phase narrowed goes on. */
 	e->stream = judge_stream(&j, &query->target, &e->verdict, &seen);
+	/* A websocket is HTTP until the answer that switches, and under http alone that answer is refused. */
+	if (query->scheme == SCHEME_WS && e->stream.allow && (e->stream.schemes & (BIT(SCHEME_WS) | BIT(SCHEME_TCP))) == 0) {
+		e->stream.allow = e->stream.would_deny = false;
+		e->stream.reason = REASON_SCHEME_NOT_ALLOWED;
+	}
 	e->verdict = e->stream;
 }
 

@@ -231,6 +231,8 @@ class Oracle:
                 return Verdict("scheme_not_allowed")
         else:
             verdict = self.rules_say(lease, target, "tcp" if schemes == {"tcp"} else seen, target.address, finding)
+            if verdict.allow and target.scheme == "ws" and not schemes & {"ws", "tcp"}:
+                return Verdict("scheme_not_allowed")  # its bytes are HTTP until the answer that switches, which is refused
         if verdict.allow and so_far.would_deny:
             verdict = Verdict(min(verdict.reason, so_far.reason, key=ORDER.index), True, verdict.rules, verdict.schemes)
         return verdict
