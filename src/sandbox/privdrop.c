@@ -70,6 +70,18 @@ static enum err choose(const char *user, const char *default_user, struct identi
 	return ERR_OK;
 }
 
+enum err privdrop_choose(const char *user, const char *default_user, uid_t *out_uid, gid_t *out_gid)
+{
+	struct identity to;
+	enum err e = choose(user, default_user, &to);
+
+	if (e != ERR_OK)
+		return e;
+	*out_uid = to.uid;
+	*out_gid = to.gid;
+	return ERR_OK;
+}
+
 static bool drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

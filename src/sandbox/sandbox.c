@@ -65,6 +65,11 @@ static void say_absent(const char *mechanism, const char *effect)
 	log_line(LOG_LEVEL_WARN, "event=sandbox_absent mechanism=%s why=\"this kernel has none\" effect=\"%s\"", mechanism, effect);
 }
 
+enum err sandbox_identity(const struct sandbox_options *options, uid_t *out_uid, gid_t *out_gid)
+{
+	return privdrop_choose(options->user, sandbox_role_row(options->role)->user, out_uid, out_gid);
+}
+
 enum err sandbox_enter(const struct sandbox_options *options, struct sandbox_report *out_report)
 {
 	const struct sandbox_role_row *row = sandbox_role_row(options->role);

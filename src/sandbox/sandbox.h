@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -28,6 +29,9 @@ struct sandbox_report {
 	int landlock_abi;    /* 0: this kernel has none */
 	bool seccomp;
 };
+
+/* Whom sandbox_enter would make us, so that files can be given to them before. DENIED, NOT_FOUND as there. */
+enum err sandbox_identity(const struct sandbox_options *options, uid_t *out_uid, gid_t *out_gid) ATTR_MUST_CHECK;
 
 /*
  * Enter, with one thread running. Any failure but a missing kernel feature is an error, and the caller must not go on: DENIED (it

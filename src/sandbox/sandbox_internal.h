@@ -16,6 +16,8 @@ struct sandbox_role_row {
 
 const struct sandbox_role_row *sandbox_role_row(enum sandbox_role role);
 
+/* Whom privdrop_enter would make us. */
+enum err privdrop_choose(const char *user, const char *default_user, uid_t *out_uid, gid_t *out_gid) ATTR_MUST_CHECK;
 /* Become `user` when root, drop all groups and capabilities, and see that there is no way back. */
 enum err privdrop_enter(const char *user, const char *default_user) ATTR_MUST_CHECK;
 

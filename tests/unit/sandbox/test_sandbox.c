@@ -523,6 +523,26 @@ static void enter_beside_a_thread(void)
 	REQUIRE(enter_as("") == ERR_INVALID);
 }
 
+Test(sandbox, says_before_whom_it_would_make_us, .init = attempt_init)
+{
+	struct sandbox_options options = { .role = SANDBOX_ROLE_SIDECAR, .user = "4711" };
+	uid_t uid = 0;
+	gid_t gid = 0;
+
+	if (geteuid() != 0)
+		cr_skip("only root becomes somebody else");
+	cr_assert_eq(sandbox_identity(&options, &uid, &gid), ERR_OK);
+	cr_assert_eq(uid, 4711);
+	cr_assert_eq(gid, 4711);
+	options.user = "";
+	cr_assert_eq(sandbox_identity(&options, &uid, &gid), ERR_OK);
+	cr_assert_neq(uid, 0);
+	options.user = "root";
+	cr_assert_eq(sandbox_identity(&options, &uid, &gid), ERR_DENIED);
+	options.user = "no-such-user";
+	cr_assert_eq(sandbox_identity(&options, &uid, &gid), ERR_NOT_FOUND);
+}
+
 Test(sandbox, is_not_entered_while_another_thread_runs, .init = attempt_init)
 {
 #ifndef EGRESS_SANITIZED
