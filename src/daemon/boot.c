@@ -194,9 +194,21 @@ static void stop_workers(struct daemon *d)
 
 static enum err start_control(struct daemon *d)
 {
+	struct sandbox_options options = { .role = SANDBOX_ROLE_DAEMON, .user = d->config->daemon.user };
+	uid_t uid;
+	gid_t gid;
+	enum err e;
+
 	list_init(&d->peers);
 	list_init(&d->calls);
-	return channel_listen(d->config->daemon.control, &d->control_fd);
+	e = channel_listen(d->config->daemon.control, &d->control_fd);
+	if (e != ERR_OK || d->without_sandbox)
+		return e;
+	/* The sidecar is no longer root either when it comes back to this socket. */
+	e = sandbox_identity(&options, &uid, &gid);
+	if (e == ERR_OK && uid != geteuid() && chown(d->config->daemon.control, uid, gid) != 0)
+		e = ERR_SYSTEM;
+	return e;
 }
 
 static void stop_control(struct daemon *d)
