@@ -1,6 +1,7 @@
 # src/sidecar: a library for its tests, and the program; see README.md here for what it promises.
 noinst_LIBRARIES += libsidecar.a
 libsidecar_a_SOURCES = \
+	src/sidecar/confine.c src/sidecar/confine.h \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "base/log.h"
+#include "sidecar/confine.h"
 #include "sidecar/sidecar.h"
 
 static const char usage[] = "usage: egress-sidecar --config FILE [--check-config] [--without-sandbox]\n"
@@ -79,24 +79,31 @@ static enum err read_config(struct program *p, struct fault_list *faults)
 	return e;
 }
 
-/* The folder of what must survive; made when only it is missing. */
+/* What must survive: it was prepared, and is ours to write or we do not start. */
 static enum err open_state(struct program *p)
 {
 	const char *folder = p->config->sidecar.state;
-	enum err e;
+	enum err e = sticky_open(folder, &p->parts.sticky);
 
-	if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-		fprintf(stderr, "egress-sidecar: state folder %s: %s\n", folder, strerror(errno));
-		return ERR_SYSTEM;
-	}
-	e = sticky_open(folder, &p->parts.sticky);
+	if (e == ERR_OK && access(folder, W_OK) != 0)
+		e = ERR_SYSTEM;
 	if (e == ERR_INVALID)
 		fprintf(stderr, "egress-sidecar: %s/revoked cannot be understood; repair or remove it\n",
 			folder);
 	else if (e != ERR_OK)
-		fprintf(stderr, "egress-sidecar: %s/revoked: %s\n", folder,
+		fprintf(stderr, "egress-sidecar: state folder %s: %s\n", folder,
 			e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	return e;
+}
+
+/* From here on we are nobody special. */
+static enum err enter_sandbox(struct program *p)
+{
+	if (p->without_sandbox) {
+		log_line(LOG_LEVEL_WARN, "sandbox_off why=\"--without-sandbox was given\"");
+		return ERR_OK;
+	}
+	return confine_enter(p->config, p->config_path);
 }
 
 static enum err open_source(struct program *p, struct fault_list *faults)
@@ -156,6 +163,10 @@ static enum err start(struct program *p, struct fault_list *faults)
 		p->loop = loop_create();
 		e = p->loop == NULL ? ERR_NO_MEMORY : watch_signals(p);
 	}
+	if (e == ERR_OK)
+		e = confine_prepare(p->config, !p->without_sandbox);
+	if (e == ERR_OK)
+		e = enter_sandbox(p);
 	if (e != ERR_OK) {
 		fprintf(stderr, "egress-sidecar: cannot start: %s\n", err_text(e));
 		return e;
