@@ -3,7 +3,7 @@
 import os
 import re
 
-SKIPPED_FOLDERS = {".git", "autom4te.cache", "build-aux", "__pycache__", ".pytest_cache", "corpus"}
+SKIPPED_FOLDERS = {".git", "autom4te.cache", "build-aux", "__pycache__", ".pytest_cache", "corpus", "_build", "_inst"}
 
 
 class Finding:
@@ -36,6 +36,12 @@ def without_strings(text):
         return whole[0] + " " * (len(whole) - 2) + whole[-1]
 
     return re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank_inside, text)
+
+
+def is_built(path):
+    """Is this a program or other product of a build in the source tree?"""
+    with open(path, "rb") as stream:
+        return b"\0" in stream.read(4096)
 
 
 class File:
@@ -142,11 +148,12 @@ class Tree:
         self.files = []
         known = known or {}
         for folder, folders, names in os.walk(root):
-            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith("build"))
+            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith("build")
+                                and not os.path.exists(os.path.join(folder, f, "config.status")))
             for name in sorted(names):
                 full = os.path.join(folder, name)
                 path = os.path.relpath(full, root).replace(os.sep, "/")
-                if os.path.isfile(full) and not os.path.islink(full) and self.is_ours(path):
+                if os.path.isfile(full) and not os.path.islink(full) and self.is_ours(path) and not is_built(full):
                     self.files.append(known.get(path) or File(root, path))
         self.by_path = {f.path: f for f in self.files}
 
