@@ -69,6 +69,7 @@ struct daemon {
 	struct loop_watch control_watch;
 	struct list peers;           /* of struct peer */
 	struct peer *sidecar;        /* borrowed from peers; NULL */
+	uint64_t sidecar_number;     /* of the sidecar that is or was connected last */
 	uint64_t next_request;       /* ids of forwarded commands */
 	struct list calls;           /* of struct command_call by node: commands not answered yet */
 	struct buf sidecar_metrics;  /* what the sidecar reported for /metrics */

@@ -95,6 +95,7 @@ void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
 	}
 	p->is_sidecar = true;
 	d->sidecar = p;
+	d->sidecar_number++;
 	channel_restrict(p->channel, CTL_FROM_SIDECAR);
 	metrics_set(d->metrics, METRIC_CONTROL_CONNECTED, 1);
 	log_line(LOG_LEVEL_INFO, "event=sidecar_connected pid=%d", (int)who->pid);
@@ -276,7 +277,7 @@ static void on_listener(struct daemon *d, const struct ctl_msg *msg, int fd)
 	name[text.len] = '\0';
 	if (index >= d->shared.count) /* any worker: by name, so that many unix listeners spread */
 		index = hash_bytes(&d->shared.home_key, name, text.len) % d->shared.count;
-	if (worker_listen(d->shared.worker[index], name, fd, &reply) != ERR_OK)
+	if (worker_listen(d->shared.worker[index], name, fd, d->sidecar_number, &reply) != ERR_OK)
 		close(fd);
 }
 
@@ -290,6 +291,16 @@ static void on_listener_gone(struct daemon *d, const struct ctl_msg *msg)
 		if (worker_unlisten(d->shared.worker[i], name, NULL) != ERR_OK)
 			log_line(LOG_LEVEL_ERROR, "event=listener_kept name=%s why=\"out of memory\"", name);
 	}
+}
+
+/* All listeners of this sidecar are here: those that earlier ones left are closed. */
+static void on_ready(struct daemon *d)
+{
+	for (unsigned i = 0; i < d->shared.count; i++) {
+		if (worker_unlisten_older(d->shared.worker[i], d->sidecar_number, NULL) != ERR_OK)
+			log_line(LOG_LEVEL_ERROR, "event=listeners_kept worker=%u why=\"out of memory\"", i);
+	}
+	log_line(LOG_LEVEL_INFO, "event=handed_over");
 }
 
 static void on_geo(struct daemon *d, const struct ctl_msg *msg, int fd)
@@ -358,7 +369,7 @@ void sidecar_link_message(struct peer *p, const struct ctl_msg *msg, int fd)
 		on_admin(d, fd);
 		return;
 	case CTL_READY:
-		log_line(LOG_LEVEL_INFO, "event=handed_over");
+		on_ready(d);
 		return;
 	case CTL_SEGMENT:
 		on_segment(d, msg, fd);

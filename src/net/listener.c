@@ -16,6 +16,7 @@
 
 #define ACCEPTS_PER_WAKEUP 16
 #define PAUSE_MS 500
+#define WAITING_MAX 65536 /* more than any backlog holds */
 #define NAME_MAX_LEN 64
 
 struct listener {
@@ -29,7 +30,6 @@ struct listener {
 	unsigned pause_ms;
 	bool is_unix;
 	bool paused;
-	bool suspended;
 	struct loop_watch watch;
 	struct loop_timer pause;
 	struct loop_deferred free_later;
@@ -130,7 +130,7 @@ static void on_waiting(void *arg, int fd, unsigned what)
 
 		if (guest_fd >= 0) {
 			l->on_accept(l->arg, l, guest_fd, &source);
-			if (l->fd < 0 || l->suspended)
+			if (l->fd < 0)
 				return;
 			continue;
 		}
@@ -154,7 +154,7 @@ static void on_waiting(void *arg, int fd, unsigned what)
 
 void listener_wake(struct listener *l)
 {
-	if (!l->paused || l->suspended)
+	if (!l->paused)
 		return;
 	l->paused = false;
 	loop_timer_cancel(&l->pause);
@@ -257,9 +257,16 @@ bool listener_is_paused(const struct listener *l)
 	return l->paused;
 }
 
-void listener_suspend(struct listener *l)
+void listener_take_waiting(struct listener *l)
 {
-	l->suspended = true;
-	loop_watch_stop(&l->watch);
-	loop_timer_cancel(&l->pause);
+	struct endpoint source;
+
+	for (unsigned n = 0; n < WAITING_MAX && l->fd >= 0; n++) {
+		int guest_fd = accept_one(l, &source);
+
+		if (guest_fd >= 0)
+			l->on_accept(l->arg, l, guest_fd, &source);
+		else if (trouble_of(errno) != TROUBLE_PASSING)
+			return;
+	}
 }

@@ -35,7 +35,7 @@ bool listener_is_unix(const struct listener *l);
 bool listener_is_paused(const struct listener *l);
 /* A descriptor was freed: end a pause early. */
 void listener_wake(struct listener *l);
-/* Stop accepting but keep the socket (draining). */
-void listener_suspend(struct listener *l);
+/* Accept all that waits now: what a close would reset. */
+void listener_take_waiting(struct listener *l);
 
 #endif

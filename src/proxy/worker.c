@@ -21,6 +21,7 @@
 struct worker_listener {
 	struct list_node peers;    /* in the worker's list */
 	struct listener *listener; /* owned */
+	uint64_t epoch;            /* of the sidecar that handed it over */
 };
 
 static void on_tick(void *arg);
@@ -76,16 +77,19 @@ out:
 	return ERR_OK;
 }
 
+static void close_listener(struct worker *w, struct worker_listener *l)
+{
+	list_remove(&w->listeners, &l->peers);
+	listener_destroy(l->listener);
+	alloc_free(l);
+}
+
 static void close_listeners(struct worker *w)
 {
 	struct list_node *n;
 
-	while ((n = list_pop_front(&w->listeners)) != NULL) {
-		struct worker_listener *l = CONTAINER_OF(n, struct worker_listener, peers);
-
-		listener_destroy(l->listener);
-		alloc_free(l);
-	}
+	while ((n = list_first(&w->listeners)) != NULL)
+		close_listener(w, CONTAINER_OF(n, struct worker_listener, peers));
 }
 
 static void bury_dead(void *arg)
@@ -340,7 +344,7 @@ static void on_accept(void *arg, struct listener *l, int fd, const struct endpoi
 	session_accept(arg, fd, listener_name(l), source);
 }
 
-bool worker_add_listener(struct worker *w, const char *name, int fd)
+bool worker_add_listener(struct worker *w, const char *name, int fd, uint64_t epoch)
 {
 	struct listener_options options = { .name = name };
 	struct worker_listener *l = alloc_zeroed(sizeof(*l));
@@ -351,6 +355,7 @@ bool worker_add_listener(struct worker *w, const char *name, int fd)
 		close(fd);
 		return false;
 	}
+	l->epoch = epoch;
 	list_push_back(&w->listeners, &l->peers);
 	return true;
 }
@@ -365,9 +370,24 @@ uint64_t worker_remove_listeners(struct worker *w, const char *name)
 
 		if (strcmp(listener_name(l->listener), name) != 0)
 			continue;
-		list_remove(&w->listeners, n);
-		listener_destroy(l->listener);
-		alloc_free(l);
+		close_listener(w, l);
+		count++;
+	}
+	return count;
+}
+
+uint64_t worker_remove_older_listeners(struct worker *w, uint64_t epoch)
+{
+	struct list_node *n, *next;
+	uint64_t count = 0;
+
+	LIST_FOREACH (n, next, &w->listeners) {
+		struct worker_listener *l = CONTAINER_OF(n, struct worker_listener, peers);
+
+		if (l->epoch >= epoch)
+			continue;
+		listener_take_waiting(l->listener);
+		close_listener(w, l);
 		count++;
 	}
 	return count;
@@ -379,8 +399,7 @@ uint64_t worker_begin_drain(struct worker *w)
 	struct list_node *n, *next;
 
 	w->draining = true;
-	LIST_FOREACH (n, next, &w->listeners)
-		listener_suspend(CONTAINER_OF(n, struct worker_listener, peers)->listener);
+	close_listeners(w); /* an open one would take guests that another process could serve */
 	for (size_t i = 0; i < ARRAY_LEN(unfinished); i++) {
 		LIST_FOREACH (n, next, &w->in_state[unfinished[i]])
 			session_cut(CONTAINER_OF(n, struct session, in_state), REASON_DRAINING);

@@ -95,10 +95,12 @@ struct worker_reply {
 enum err worker_adopt(struct worker *w, struct world *world, const struct worker_reply *reply) ATTR_MUST_CHECK;
 /* Close every session of `slot` in every phase; result: sessions closed. */
 enum err worker_revoke(struct worker *w, uint32_t slot, enum reason why, const struct worker_reply *reply) ATTR_MUST_CHECK;
-/* Take over a listening socket; on failure its descriptor is closed and the result is 0. */
-enum err worker_listen(struct worker *w, const char *name, int fd, const struct worker_reply *reply) ATTR_MUST_CHECK;
+/* Take over a listening socket from the sidecar number `epoch`; on failure its descriptor is closed and the result is 0. */
+enum err worker_listen(struct worker *w, const char *name, int fd, uint64_t epoch, const struct worker_reply *reply) ATTR_MUST_CHECK;
 /* Close the listeners of this name; result: how many. */
 enum err worker_unlisten(struct worker *w, const char *name, const struct worker_reply *reply) ATTR_MUST_CHECK;
+/* Close what sidecars before `epoch` handed over, guests that wait there being taken first; result: how many. */
+enum err worker_unlisten_older(struct worker *w, uint64_t epoch, const struct worker_reply *reply) ATTR_MUST_CHECK;
 /* Stop accepting, refuse handshakes, let tunnels end; result: sessions left. */
 enum err worker_drain(struct worker *w, const struct worker_reply *reply) ATTR_MUST_CHECK;
 /* Run `fn` on the worker's thread (reports for tools). */

@@ -5,8 +5,9 @@
 #include "proxy/worker.h"
 
 /* Start accepting on `fd`, which is closed on failure. */
-bool worker_add_listener(struct worker *w, const char *name, int fd);
+bool worker_add_listener(struct worker *w, const char *name, int fd, uint64_t epoch);
 uint64_t worker_remove_listeners(struct worker *w, const char *name);
+uint64_t worker_remove_older_listeners(struct worker *w, uint64_t epoch);
 /* Stop accepting and close handshakes; returns the sessions left. */
 uint64_t worker_begin_drain(struct worker *w);
 /* Cut every session of a slot; returns how many. */

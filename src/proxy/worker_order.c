@@ -17,6 +17,7 @@ struct order {
 	uint32_t slot;
 	enum reason why;
 	int fd;                      /* owned until carried out */
+	uint64_t epoch;
 	char name[RECORD_WORD_MAX + 1];
 	worker_call_fn *fn;
 	void *fn_arg;
@@ -79,12 +80,17 @@ static uint64_t carry_revoke(struct order *o)
 
 static uint64_t carry_listen(struct order *o)
 {
-	return worker_add_listener(o->worker, o->name, o->fd);
+	return worker_add_listener(o->worker, o->name, o->fd, o->epoch);
 }
 
 static uint64_t carry_unlisten(struct order *o)
 {
 	return worker_remove_listeners(o->worker, o->name);
+}
+
+static uint64_t carry_unlisten_older(struct order *o)
+{
+	return worker_remove_older_listeners(o->worker, o->epoch);
 }
 
 static uint64_t carry_drain(struct order *o)
@@ -120,13 +126,14 @@ enum err worker_revoke(struct worker *w, uint32_t slot, enum reason why, const s
 	return ERR_OK;
 }
 
-enum err worker_listen(struct worker *w, const char *name, int fd, const struct worker_reply *reply)
+enum err worker_listen(struct worker *w, const char *name, int fd, uint64_t epoch, const struct worker_reply *reply)
 {
 	struct order *o = order_create(w, carry_listen, reply);
 
 	if (o == NULL)
 		return ERR_NO_MEMORY;
 	o->fd = fd;
+	o->epoch = epoch;
 	strncpy(o->name, name, sizeof(o->name) - 1);
 	loop_post(w->loop, &o->message, run_now, o);
 	return ERR_OK;
@@ -139,6 +146,17 @@ enum err worker_unlisten(struct worker *w, const char *name, const struct worker
 	if (o == NULL)
 		return ERR_NO_MEMORY;
 	strncpy(o->name, name, sizeof(o->name) - 1);
+	loop_post(w->loop, &o->message, run_now, o);
+	return ERR_OK;
+}
+
+enum err worker_unlisten_older(struct worker *w, uint64_t epoch, const struct worker_reply *reply)
+{
+	struct order *o = order_create(w, carry_unlisten_older, reply);
+
+	if (o == NULL)
+		return ERR_NO_MEMORY;
+	o->epoch = epoch;
 	loop_post(w->loop, &o->message, run_now, o);
 	return ERR_OK;
 }

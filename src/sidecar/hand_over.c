@@ -41,6 +41,7 @@ struct hand_over {
 	struct resource files[FILE_COUNT];
 	bool failed[FILE_COUNT];
 	bool options_due, admin_due, ready_due;
+	bool names_known;        /* leases have said which templates they need */
 	bool admin_failed;
 };
 
@@ -208,28 +209,8 @@ static enum err open_bind(const struct option_bind *bind, const char *path, cons
 	return open_socket_tcp(at, (int)backlog, out_fd);
 }
 
-static bool is_name_sent(const struct hand_over *h, const char *name)
-{
-	struct list_node *node, *next;
-
-	LIST_FOREACH (node, next, &h->instances) {
-		if (instance_of(node)->is_sent && strcmp(instance_of(node)->name, name) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Have the daemon close what it holds under this name: an earlier sidecar's sockets would live on beside ours. */
-static enum err send_gone(struct hand_over *h, const char *name)
-{
-	struct ctl_msg msg = { .type = CTL_LISTENER_GONE };
-
-	msg.field[0].bytes = text_of(name);
-	return channel_send(h->channel, &msg, -1);
-}
-
-/* Open one socket for worker `worker` and pass it on. `is_first`: the first of its name since WELCOME. */
-static enum err send_socket(struct hand_over *h, struct instance *i, uint32_t worker, bool is_first)
+/* Open one socket for worker `worker` and pass it on. */
+static enum err send_socket(struct hand_over *h, struct instance *i, uint32_t worker)
 {
 	const struct option_bind *bind = &i->section->bind;
 	struct ctl_msg msg = { .type = CTL_LISTENER };
@@ -242,25 +223,34 @@ static enum err send_socket(struct hand_over *h, struct instance *i, uint32_t wo
 	msg.field[0].bytes = text_of(i->name);
 	msg.field[1].bytes = text_of(bind->kind == OPTION_BIND_UNIX ? "unix" : "tcp");
 	msg.field[2].number = worker;
-	/* Ours listens already, so nobody who connects now is turned away. */
-	e = is_first ? send_gone(h, i->name) : ERR_OK;
-	if (e == ERR_OK)
-		e = channel_send(h->channel, &msg, fd);
+	e = channel_send(h->channel, &msg, fd);
 	close(fd);
 	return e;
 }
 
+/* Have the daemon close what it holds under this name. */
+static enum err send_gone(struct hand_over *h, const char *name)
+{
+	struct ctl_msg msg = { .type = CTL_LISTENER_GONE };
+
+	msg.field[0].bytes = text_of(name);
+	return channel_send(h->channel, &msg, -1);
+}
+
 static enum err send_instance(struct hand_over *h, struct instance *i)
 {
-	bool is_first = !is_name_sent(h, i->name);
 	enum err e = ERR_OK;
+	uint32_t worker;
 
 	if (!place(h, i))
 		return ERR_INVALID;
 	if (i->section->bind.kind == OPTION_BIND_UNIX)
-		return send_socket(h, i, UINT32_MAX, is_first);
-	for (uint32_t worker = 0; worker < h->workers && e == ERR_OK; worker++)
-		e = send_socket(h, i, worker, is_first && worker == 0);
+		return send_socket(h, i, UINT32_MAX);
+	for (worker = 0; worker < h->workers && e == ERR_OK; worker++)
+		e = send_socket(h, i, worker);
+	/* Some workers with and some without would be sent all of it again. */
+	if (e != ERR_OK && worker > 1 && send_gone(h, i->name) != ERR_OK)
+		log_line(LOG_LEVEL_WARN, "listener_gone_not_sent name=%s", i->name);
 	return e;
 }
 
@@ -371,7 +361,7 @@ static void go_on(struct hand_over *h)
 		return;
 	if (h->admin_due && !h->admin_failed)
 		try_admin(h);
-	if (h->ready_due) {
+	if (h->ready_due && h->names_known) {
 		struct ctl_msg msg = { .type = CTL_READY };
 
 		h->ready_due = channel_send(h->channel, &msg, -1) != ERR_OK;
@@ -491,6 +481,7 @@ void hand_over_names_end(struct hand_over *h)
 		if (!instance_of(node)->is_named)
 			drop_instance(h, instance_of(node));
 	}
+	h->names_known = true;
 	go_on(h);
 }
 

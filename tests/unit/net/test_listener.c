@@ -24,7 +24,7 @@ struct house {
 	int guests[GUESTS_MAX];
 	struct endpoint sources[GUESTS_MAX];
 	size_t count;
-	bool destroy_at_once, suspend_at_once;
+	bool destroy_at_once;
 	bool done;
 };
 
@@ -40,8 +40,6 @@ static void on_accept(void *arg, struct listener *l, int fd, const struct endpoi
 	h->done = true;
 	if (h->destroy_at_once)
 		listener_destroy(l);
-	if (h->suspend_at_once)
-		listener_suspend(l);
 }
 
 static uint64_t counted(enum metric id)
@@ -221,31 +219,48 @@ Test(listener, ends_a_pause_by_itself)
 	close_house(&h);
 }
 
-Test(listener, may_be_suspended_or_destroyed_from_its_own_callback)
+Test(listener, may_be_destroyed_from_its_own_callback)
 {
 	size_t fds = fixture_fd_count();
 
 	for (size_t round = 0; round < 2; round++) {
-		struct house h = { .destroy_at_once = round == 0, .suspend_at_once = round == 1 };
+		struct house h = { .destroy_at_once = true };
 		struct listener_options options = { .name = "short-lived" };
 		int clients[2];
 
 		open_house(&h, &options);
 		clients[0] = knock(&h);
 		clients[1] = knock(&h);
+		if (round == 1)
+			listener_take_waiting(h.listener);
 		for (size_t n = 0; n < 5; n++)
 			loop_turn(h.loop, 0);
 		cr_expect_eq(h.count, 1);
-		if (round == 1) {
-			listener_wake(h.listener);
-			loop_turn(h.loop, 0);
-			cr_expect_eq(h.count, 1, "waking does not end draining");
-		}
 		close(clients[0]);
 		close(clients[1]);
 		close_house(&h);
 	}
 	listener_destroy(NULL);
+	cr_expect_eq(fixture_fd_count(), fds);
+}
+
+Test(listener, takes_all_that_waits_before_it_is_closed)
+{
+	size_t fds = fixture_fd_count();
+	struct house h = { 0 };
+	struct listener_options options = { .name = "leaving", .accepts_per_wakeup = 2 };
+	int clients[5];
+
+	open_house(&h, &options);
+	for (size_t i = 0; i < 5; i++)
+		clients[i] = knock(&h);
+	listener_take_waiting(h.listener);
+	cr_expect_eq(h.count, 5);
+	listener_take_waiting(h.listener);
+	cr_expect_eq(h.count, 5, "nobody waits any more");
+	for (size_t i = 0; i < 5; i++)
+		close(clients[i]);
+	close_house(&h);
 	cr_expect_eq(fixture_fd_count(), fds);
 }
 

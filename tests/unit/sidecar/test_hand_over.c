@@ -49,6 +49,8 @@ static void peer_start(struct peer *p, const char *format)
 	fixture_link_open(&p->link);
 	p->config = read_config(p, format);
 	cr_assert_eq(hand_over_create(p->config, &p->hand_over), ERR_OK);
+	hand_over_names_begin(p->hand_over);
+	hand_over_names_end(p->hand_over); /* no lease names a listener */
 }
 
 static void drop_fd(struct peer *p)
@@ -139,7 +141,7 @@ Test(hand_over, gives_each_worker_a_socket_and_the_unix_listener_one)
 			    "[listener main]\nbind = tcp:127.0.0.1:21080\n");
 	hand_over_connect(p.hand_over, p.link.channel, 3);
 	cr_expect_str_eq(receive(&p),
-			 "options gone(box) listener(box,unix,-1) gone(main) listener(main,tcp,0) listener(main,tcp,1) "
+			 "options listener(box,unix,-1) listener(main,tcp,0) listener(main,tcp,1) "
 			 "listener(main,tcp,2) record_sink ready");
 	cr_expect_eq(hand_over_failures(p.hand_over), 0);
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "box.sock")), 0666);
@@ -147,7 +149,7 @@ Test(hand_over, gives_each_worker_a_socket_and_the_unix_listener_one)
 	/* A successor daemon gets it all again. */
 	hand_over_disconnect(p.hand_over);
 	hand_over_connect(p.hand_over, p.link.channel, 1);
-	cr_expect_str_eq(receive(&p), "options gone(box) listener(box,unix,-1) gone(main) listener(main,tcp,0) record_sink ready");
+	cr_expect_str_eq(receive(&p), "options listener(box,unix,-1) listener(main,tcp,0) record_sink ready");
 	peer_stop(&p);
 	cr_expect_eq(fixture_fd_count(), before);
 }
@@ -168,7 +170,7 @@ Test(hand_over, takes_the_place_of_a_socket_that_still_works)
 	cr_assert(first >= 0);
 	cr_assert(can_connect(path));
 	hand_over_connect(p.hand_over, p.link.channel, 1);
-	cr_assert_str_eq(receive(&p), "options gone(box) listener(box,unix,-1) ready");
+	cr_assert_str_eq(receive(&p), "options listener(box,unix,-1) ready");
 	close(first);
 	cr_assert(can_connect(path), "the new socket has the name");
 	peer_stop(&p);
@@ -188,7 +190,7 @@ Test(hand_over, refuses_to_replace_what_is_no_socket_and_tries_again)
 	cr_expect_str_eq(receive(&p), "");
 	unlink(fixture_path(p.folder, "box.sock"));
 	hand_over_tick(p.hand_over);
-	cr_expect_str_eq(receive(&p), "gone(box) listener(box,unix,-1)");
+	cr_expect_str_eq(receive(&p), "listener(box,unix,-1)");
 	cr_expect_eq(hand_over_failures(p.hand_over), 0);
 	peer_stop(&p);
 }
@@ -212,8 +214,8 @@ Test(hand_over, makes_template_listeners_come_and_go_with_their_leases)
 			    "[listener main]\nbind = unix:%s/main.sock\n");
 	name(&p, two);
 	hand_over_connect(p.hand_over, p.link.channel, 2);
-	cr_expect_str_eq(receive(&p), "options gone(main) listener(main,unix,-1) gone(vm-1) listener(vm-1,unix,-1) "
-				      "gone(vm-2) listener(vm-2,unix,-1) ready");
+	cr_expect_str_eq(receive(&p), "options listener(main,unix,-1) listener(vm-1,unix,-1) "
+				      "listener(vm-2,unix,-1) ready");
 	name(&p, two);
 	cr_expect_str_eq(receive(&p), "");
 	name(&p, one);
@@ -222,6 +224,21 @@ Test(hand_over, makes_template_listeners_come_and_go_with_their_leases)
 	cr_expect_neq(stat_mode(fixture_path(p.folder, "vm-2.sock")), -1);
 	name(&p, hostile);
 	cr_expect_str_eq(receive(&p), "");
+	peer_stop(&p);
+}
+
+Test(hand_over, is_ready_only_when_leases_have_named_their_listeners)
+{
+	static const char *const names[] = { "vm-1", NULL };
+	struct peer p;
+
+	peer_start(&p, HEAD "[listener vms]\nbind = unix:%s/{listener}.sock\n");
+	hand_over_destroy(p.hand_over);
+	cr_assert_eq(hand_over_create(p.config, &p.hand_over), ERR_OK);
+	hand_over_connect(p.hand_over, p.link.channel, 1);
+	cr_expect_str_eq(receive(&p), "options", "a ready now would have the daemon close vm-1");
+	name(&p, names);
+	cr_expect_str_eq(receive(&p), "listener(vm-1,unix,-1) ready");
 	peer_stop(&p);
 }
 
@@ -254,7 +271,7 @@ Test(hand_over, sends_what_a_new_configuration_changes_and_nothing_else)
 				    "[listener b]\nbind = unix:%s/b2.sock\n");
 	cr_assert_eq(hand_over_set_config(p.hand_over, next), ERR_OK);
 	config_unref(next);
-	cr_expect_str_eq(receive(&p), "gone(b) options gone(b) listener(b,unix,-1)");
+	cr_expect_str_eq(receive(&p), "gone(b) options listener(b,unix,-1)");
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "b.sock")), -1);
 	cr_expect_neq(stat_mode(fixture_path(p.folder, "b2.sock")), -1);
 	peer_stop(&p);

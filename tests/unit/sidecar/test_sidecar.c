@@ -252,7 +252,7 @@ Test(sidecar, meets_a_new_daemon_in_the_order_of_the_protocol)
 	bench_start();
 	start_sidecar();
 	await("root");
-	cr_expect_str_eq(d->story, "hello options listener_gone listener ready segment segment segment root");
+	cr_expect_str_eq(d->story, "hello options listener ready segment segment segment root");
 	cr_expect_not_null(strstr(d->options, "name_servers = 127.0.0.1:5353"));
 	cr_expect_null(strstr(d->options, "[sidecar]"), "the daemon need not know");
 	cr_expect_eq(gate_control(d->page), GATE_LIVE);
@@ -380,12 +380,12 @@ Test(sidecar, comes_back_to_a_daemon_that_went_away_or_broke_the_protocol)
 	cr_assert_eq(gate_create(4, &d->page), ERR_OK);
 	d->story[0] = '\0';
 	await("root");
-	cr_expect_str_eq(d->story, "hello options listener_gone listener ready segment segment segment root");
+	cr_expect_str_eq(d->story, "hello options listener ready segment segment segment root");
 	cr_expect_eq(gate_slot_state(d->page, 0), GATE_SLOT_OPEN);
 	say(CTL_ACK, 99, "", -1);
 	d->story[0] = '\0';
 	await("root");
-	cr_expect_str_eq(d->story, "hello options listener_gone listener ready segment segment segment root");
+	cr_expect_str_eq(d->story, "hello options listener ready segment segment segment root");
 	d->breaks = true;
 	channel_close(d->channel);
 	d->channel = NULL;
