@@ -48,6 +48,7 @@ struct record {
 	enum facts_phase phase;             /* the phase that decided */
 	struct verdict verdict;             /* of that phase; verdict.reason is the record's reason */
 	bool nat64_dropped;                 /* undeclared NAT64 answers stood beside a passing A set */
+	bool pin_failed;                    /* the pinned addresses failed; the name was asked for and judged again */
 	char redirect_from[RECORD_ID_LEN + 1];
 	bool inferred;
 	char redirect_to[RULE_TEXT_MAX];    /* refused redirect target, escaped */

@@ -245,6 +245,7 @@ static void write_ours(struct sink *s, const struct record *r)
 		put_text(s, "addr_class", addr_class_word(r->addr_class), WORD_MAX);
 	}
 	put_true_if(s, "nat64_dropped", r->nat64_dropped);
+	put_true_if(s, "pin_failed", r->pin_failed);
 	put_text_if(s, "redirect_from", r->redirect_from, RECORD_ID_LEN);
 	put_true_if(s, "inferred", r->inferred);
 	put_text_if(s, "redirect_to", r->redirect_to, RULE_TEXT_MAX - 1);
@@ -618,6 +619,7 @@ static void read_ours(struct reader *in, struct record *r)
 	read_upstream(in, r);
 	read_refused(in, r);
 	r->nat64_dropped = take_true(in, "nat64_dropped");
+	r->pin_failed = take_true(in, "pin_failed");
 	take_text(in, "redirect_from", r->redirect_from, RECORD_ID_LEN);
 	r->inferred = take_true(in, "inferred");
 	take_text(in, "redirect_to", r->redirect_to, RULE_TEXT_MAX - 1);

@@ -266,6 +266,7 @@ static void on_connected(void *arg, const struct connector_result *result)
 	if (e->from_pins && !e->asked_again && reason_fault(result->reason) == REASON_FAULT_UPSTREAM) {
 		/* The pinned set fails: forget it, ask again, judge again. */
 		e->asked_again = true;
+		s->pin_failed = true;
 		pins_drop(s->home->pins, &s->target.name);
 		resolve(s);
 		return;

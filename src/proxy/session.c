@@ -203,6 +203,7 @@ void session_fill_record(const struct session *s, enum record_event event, enum 
 		r->verdict.reason = why;
 	r->verdict.allow = why == REASON_ALLOWED || event != RECORD_DECISION;
 	r->nat64_dropped = s->nat64_dropped;
+	r->pin_failed = s->pin_failed;
 	if (s->tunnel != NULL)
 		tunnel_fill_record(s, r);
 	r->judge_us = s->judge_us;

@@ -72,6 +72,7 @@ struct session {
 	struct target target;        /* valid once target_known */
 	bool target_known;
 	bool nat64_dropped;
+	bool pin_failed;             /* its pinned addresses failed and were asked for again */
 	struct verdict verdict;      /* of REQUEST, later of STREAM */
 	struct judge_stream seen;    /* what the stream showed; judged again when policy changes */
 	struct endpoint upstream;    /* dialled; family NONE before */

@@ -29,7 +29,7 @@ static void on_tick(void *arg);
 enum err worker_create(struct worker_shared *shared, const struct worker_options *options, struct world *world,
 		       struct worker **out_worker)
 {
-	struct ares_link_options link = { .channels = options->channels };
+	struct ares_link_options link = { .channels = options->channels, .sockets = options->dns_sockets };
 	struct resolver_options lookups = {
 		.total_ms = options->dns_total_ms,
 		.try_ms = options->dns_try_ms,

@@ -195,7 +195,7 @@ static ssize_t fake_send(void *arg, int fd, const struct iovec *parts, int count
 
 /* --- readiness --- */
 
-static unsigned on_ready_asked(void *arg, int fd, unsigned what)
+unsigned dns_net_ready(void *arg, int fd, unsigned what)
 {
 	struct dns_net *net = arg;
 	struct fake_socket *s = at_fd(net, fd);
@@ -209,7 +209,7 @@ static unsigned on_ready_asked(void *arg, int fd, unsigned what)
 	return ready & what;
 }
 
-static uint64_t on_next_asked(void *arg)
+uint64_t dns_net_next_ms(void *arg)
 {
 	struct dns_net *net = arg;
 	uint64_t now_ms = loop_now_ms(net->loop), next_ms = UINT64_MAX;
@@ -275,7 +275,7 @@ struct dns_net *dns_net_create(struct loop *loop, dns_net_query_fn *on_query, vo
 	net->loop = loop;
 	net->on_query = on_query;
 	net->arg = arg;
-	loop_fake_script(loop, on_ready_asked, on_next_asked, net);
+	loop_fake_script(loop, dns_net_ready, dns_net_next_ms, net);
 	return net;
 }
 
@@ -296,6 +296,11 @@ struct ares_link_sockets dns_net_sockets(struct dns_net *net)
 struct dns_net_faults *dns_net_faults(struct dns_net *net)
 {
 	return &net->faults;
+}
+
+bool dns_net_owns(int fd)
+{
+	return fd >= FD_FIRST;
 }
 
 size_t dns_net_open_count(const struct dns_net *net)

@@ -37,6 +37,12 @@ void dns_net_arrive(struct dns_net *net, int fd, const struct endpoint *from, co
 /* Let the peer of `fd` close (code 0), or the socket fail with an errno value. */
 void dns_net_end(struct dns_net *net, int fd, int code, uint64_t after_ms);
 
+/* Its part of the loop's script (`net` as argument), for scripts that have other descriptors besides. */
+unsigned dns_net_ready(void *net, int fd, unsigned what);
+uint64_t dns_net_next_ms(void *net);
+/* Is it one of the invented descriptors? */
+bool dns_net_owns(int fd);
+
 size_t dns_net_open_count(const struct dns_net *net);
 /* Sockets opened since the start. */
 size_t dns_net_opened_count(const struct dns_net *net);

@@ -128,7 +128,7 @@ static inline struct record sample_record(unsigned index)
 		r.verdict.would_deny = true;
 		r.verdict.source = VERDICT_BY_NOTHING;
 		r.verdict.rule_id[0] = '\0';
-		r.nat64_dropped = true;
+		r.nat64_dropped = r.pin_failed = true;
 		return r;
 	case 8:
 		return sample_ended(RECORD_CLOSE, REASON_ALLOWED);

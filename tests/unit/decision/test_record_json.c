@@ -161,6 +161,7 @@ static void expect_same(const struct record *a, const struct record *b)
 	cr_expect_str_eq(a->verdict.rule_id, b->verdict.rule_id);
 	cr_expect_eq(a->verdict.snapshot, b->verdict.snapshot);
 	cr_expect_eq(a->nat64_dropped, b->nat64_dropped);
+	cr_expect_eq(a->pin_failed, b->pin_failed);
 	cr_expect_str_eq(a->redirect_from, b->redirect_from);
 	cr_expect_eq(a->inferred, b->inferred);
 	cr_expect_str_eq(a->redirect_to, b->redirect_to);
@@ -270,7 +271,7 @@ static struct record full_record(char c)
 	r.upstream = r.source;
 	r.refused_addr = r.source.addr;
 	r.addr_class = ADDR_CLASS_DOCUMENTATION;
-	r.ech = r.nat64_dropped = r.inferred = r.verdict.would_deny = true;
+	r.ech = r.nat64_dropped = r.pin_failed = r.inferred = r.verdict.would_deny = true;
 	return r;
 }
 
