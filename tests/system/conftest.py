@@ -1,6 +1,9 @@
 """Fixtures: one laboratory for the session, one egressd for each test that asks."""
 import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -25,9 +28,11 @@ def lab(tmp_path_factory):
 class Starter:
     """start(leases=…, …) starts an egressd with its sidecar; all are stopped and searched for sanitizer reports at the end."""
 
-    def __init__(self, lab, folder, port):
-        self.lab, self.folder, self.port, self.running = lab, folder, port, []
-        os.chmod(folder, 0o755)
+    def __init__(self, lab, port):
+        self.lab, self.port, self.running = lab, port, []
+        # Not pytest's: nobody special passes through that one, and that is who the programs become.
+        self.folder = Path(tempfile.mkdtemp(prefix="egress-system-"))
+        os.chmod(self.folder, 0o755)
 
     def __call__(self, wait=True, autostart=True, **options):
         folder = self.folder / f"e{len(self.running)}"
@@ -37,21 +42,25 @@ class Starter:
         return one.start(wait) if autostart else one
 
     def stop(self):
-        for one in self.running:
-            one.stop()
+        try:
+            for one in self.running:
+                one.stop()
+        finally:
+            if "EGRESS_KEEP" not in os.environ:
+                shutil.rmtree(self.folder)
 
 
 @pytest.fixture
-def egress(lab, tmp_path):
-    starter = Starter(lab, tmp_path, 1080)
+def egress(lab):
+    starter = Starter(lab, 1080)
     yield starter
     starter.stop()
 
 
 @pytest.fixture(scope="module")
-def module_egress(lab, tmp_path_factory):
+def module_egress(lab):
     """As egress, for a whole file of tests; on ports of their own, for equal ones would share their guests (SO_REUSEPORT)."""
-    starter = Starter(lab, tmp_path_factory.mktemp("m"), 1180)
+    starter = Starter(lab, 1180)
     yield starter
     starter.stop()
 
