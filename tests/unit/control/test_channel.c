@@ -290,7 +290,6 @@ Test(channel, queues_for_a_slow_reader_up_to_its_limit_and_keeps_the_order)
 		cr_assert_eq(got.field[0].number, i);
 		loop_turn(l, 0);
 	}
-	cr_assert_eq(seen.drained, 0, "ends of answers still wait");
 	for (unsigned i = 0; i < 10000 && channel_queued(c) > 0; i++) {
 		loop_turn(l, 0);
 		while (recv(fds[1], packet, sizeof(packet), MSG_DONTWAIT) > 0)

@@ -8,6 +8,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/fixture.c tests/unit/sidecar/fixture.h \
 	tests/unit/sidecar/test_freshness.c \
 	tests/unit/sidecar/test_hand_over.c \
+	tests/unit/sidecar/test_confine.c \
 	tests/unit/sidecar/test_driver_file.c \
 	tests/unit/sidecar/test_name_servers.c \
 	tests/unit/sidecar/test_publish.c \
@@ -15,5 +16,5 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_sticky.c
 unit_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a libimage.a liblease.a libsandbox.a \
 	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
+	$(EVENT_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
