@@ -3,6 +3,7 @@ noinst_LIBRARIES += libsidecar.a
 libsidecar_a_SOURCES = \
 	src/sidecar/confine.c src/sidecar/confine.h \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
+	src/sidecar/frames.c src/sidecar/frames.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \
 	src/sidecar/holding.h \
