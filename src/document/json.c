@@ -208,6 +208,26 @@ out:
 	return err;
 }
 
+enum err json_open_loose(struct text text, struct json **out_json)
+{
+	struct json *json;
+	json_error_t error;
+
+	if (text.len > JSON_DOCUMENT_MAX)
+		return ERR_INVALID;
+	json = alloc_zeroed(sizeof(*json));
+	if (json == NULL)
+		return ERR_NO_MEMORY;
+	seed_tables();
+	json->root = json_loadb(text.at == NULL ? "" : text.at, text.len, 0, &error);
+	if (json->root == NULL) {
+		alloc_free(json);
+		return json_error_code(&error) == json_error_out_of_memory ? ERR_NO_MEMORY : ERR_INVALID;
+	}
+	*out_json = json;
+	return ERR_OK;
+}
+
 void json_close(struct json *json)
 {
 	if (json == NULL)
@@ -301,6 +321,35 @@ size_t json_array_count(struct json_faults *faults, const struct json_value *v, 
 struct json_value json_element(const struct json_value *v, size_t index)
 {
 	return (struct json_value){ .node = json_array_get(node_of(v), index), .parent = v, .index = index };
+}
+
+size_t json_member_count(struct json_faults *faults, const struct json_value *v, size_t max)
+{
+	const json_t *node = node_of(v);
+
+	if (node == NULL)
+		return 0;
+	if (!json_is_object(node)) {
+		fault_at(faults, v, "wrong_kind", "expected an object");
+		return 0;
+	}
+	if (json_object_size(node) > max) {
+		fault_at(faults, v, "too_many", "at most %zu are allowed here", max);
+		return 0;
+	}
+	return json_object_size(node);
+}
+
+bool json_member_next(const struct json_value *v, const void **cursor, struct json_value *out_member)
+{
+	json_t *object = (json_t *)(uintptr_t)v->node;
+	void *at = *cursor == NULL ? json_object_iter(object) : json_object_iter_next(object, (void *)(uintptr_t)*cursor);
+
+	if (at == NULL)
+		return false;
+	*cursor = at;
+	*out_member = (struct json_value){ .node = json_object_iter_value(at), .parent = v, .key = json_object_iter_key(at) };
+	return true;
 }
 
 bool json_u64(struct json_faults *faults, const struct json_value *v, uint64_t min, uint64_t max, uint64_t *out_value)

@@ -50,6 +50,8 @@ struct json_value {
 
 /* Parse; INVALID with faults, NO_MEMORY. The caller closes *out_json. */
 enum err json_open(struct text text, struct json_faults *faults, struct json **out_json) ATTR_MUST_CHECK;
+/* As json_open, but duplicate keys, reals and depth pass: to find out which document a faulty one claims to be, never to act on it. */
+enum err json_open_loose(struct text text, struct json **out_json) ATTR_MUST_CHECK;
 /* Accepts NULL. */
 void json_close(struct json *json);
 struct json_value json_top(const struct json *json);
@@ -68,6 +70,10 @@ struct json_value json_member(const struct json_value *v, const char *name);
 /* Elements of an array; a value that is not an array of at most `max` is a fault and has none. */
 size_t json_array_count(struct json_faults *faults, const struct json_value *v, size_t max);
 struct json_value json_element(const struct json_value *v, size_t index);
+/* Members of an object whose names are free; a value that is not an object of at most `max` is a fault and has none. */
+size_t json_member_count(struct json_faults *faults, const struct json_value *v, size_t max);
+/* Walk them in the order written: start with *cursor NULL; false at the end. `v` must outlive the results. */
+bool json_member_next(const struct json_value *v, const void **cursor, struct json_value *out_member);
 
 /* Typed readers: false with a fault when the kind or range is wrong; absent values return false without a fault and leave the output. */
 bool json_u64(struct json_faults *faults, const struct json_value *v, uint64_t min, uint64_t max, uint64_t *out_value);

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define WHOLE_MAX 9007199254740991u    /* what every JSON reader keeps exactly (RFC 8259 section 6) */
-#define TIME_MAX_MS 253402300799999u   /* the end of the year 9999 */
+#include "document/doc_read_internal.h"
+
 #define ASN_MAX 4294967294u            /* RFC 7300 */
 
 bool lease_doc_id_is_valid(struct text id)
@@ -22,25 +22,6 @@ bool lease_doc_id_is_valid(struct text id)
 	return true;
 }
 
-static void fault(struct json_faults *faults, const struct json_value *v, const char *code, const char *sentence)
-{
-	const char *pointer = json_pointer(faults, v);
-
-	json_fault_add(faults, pointer == NULL ? "" : pointer, code, "%s", sentence);
-}
-
-static const char *read_id(struct json_faults *faults, const struct json_value *object, const char *name)
-{
-	struct json_value v = json_member(object, name);
-	const char *text = "";
-
-	if (!json_text(faults, &v, 1, LEASE_DOC_ID_MAX, &text))
-		return "";
-	if (!lease_doc_id_is_valid(text_of(text)))
-		fault(faults, &v, "bad_word", "expected letters, digits and, after the first, - _ . :");
-	return text;
-}
-
 /* Free text for people: any UTF-8 without control characters. */
 static const char *read_note(struct json_faults *faults, const struct json_value *object, const char *name)
 {
@@ -51,7 +32,7 @@ static const char *read_note(struct json_faults *faults, const struct json_value
 		return "";
 	for (const char *c = text; *c != '\0'; c++) {
 		if ((unsigned char)*c < ' ' || *c == 0x7f) {
-			fault(faults, &v, "bad_word", "control characters are not allowed");
+			doc_fault(faults, &v, "bad_word", "control characters are not allowed");
 			break;
 		}
 	}
@@ -79,18 +60,8 @@ static bool read_word(struct json_faults *faults, const struct json_value *v, co
 			return true;
 		}
 	}
-	fault(faults, v, "unknown_word", expected);
+	doc_fault(faults, v, "unknown_word", expected);
 	return false;
-}
-
-static uint64_t read_number(struct json_faults *faults, const struct json_value *object, const char *name, uint64_t min,
-			    uint64_t max)
-{
-	struct json_value v = json_member(object, name);
-	uint64_t number = 0;
-
-	json_u64(faults, &v, min, max, &number);
-	return number;
 }
 
 static void read_switch(struct json_faults *faults, const struct json_value *object, const char *name, bool *out_on)
@@ -110,22 +81,13 @@ static void read_ech(struct json_faults *faults, const struct json_value *object
 	*out_refuse = refuse == 1;
 }
 
-static void *take(struct json_faults *faults, size_t count, size_t size)
-{
-	void *room = arena_take_array(faults->arena, count, size);
-
-	if (room == NULL)
-		faults->out_of_memory = true;
-	return room;
-}
-
 static void read_countries(struct json_faults *faults, const struct json_value *object, struct lease_doc_places *places)
 {
 	struct json_value list = json_member(object, "country");
 	size_t count = json_array_count(faults, &list, LEASE_DOC_PLACES_MAX);
 	char(*countries)[3];
 
-	if (count == 0 || (countries = take(faults, count, sizeof(*countries))) == NULL)
+	if (count == 0 || (countries = doc_take(faults, count, sizeof(*countries))) == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct json_value v = json_element(&list, i);
@@ -134,7 +96,7 @@ static void read_countries(struct json_faults *faults, const struct json_value *
 		if (!json_text(faults, &v, 2, 2, &text))
 			continue;
 		if (text[0] < 'A' || text[0] > 'Z' || text[1] < 'A' || text[1] > 'Z')
-			fault(faults, &v, "bad_word", "expected two capital letters (ISO 3166)");
+			doc_fault(faults, &v, "bad_word", "expected two capital letters (ISO 3166)");
 		memcpy(countries[i], text, 3);
 	}
 	places->countries = (const char(*)[3])countries;
@@ -147,7 +109,7 @@ static void read_asns(struct json_faults *faults, const struct json_value *objec
 	size_t count = json_array_count(faults, &list, LEASE_DOC_PLACES_MAX);
 	uint32_t *asns;
 
-	if (count == 0 || (asns = take(faults, count, sizeof(*asns))) == NULL)
+	if (count == 0 || (asns = doc_take(faults, count, sizeof(*asns))) == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct json_value v = json_element(&list, i);
@@ -168,7 +130,7 @@ static void read_action(struct json_faults *faults, const struct json_value *v, 
 	rule->pattern = "";
 	rule->pointer = "";
 	if (json_is_present(&allow) == json_is_present(&deny)) {
-		fault(faults, v, "missing_key", "a rule has either allow or deny");
+		doc_fault(faults, v, "missing_key", "a rule has either allow or deny");
 		return;
 	}
 	rule->is_deny = json_is_present(&deny);
@@ -198,7 +160,7 @@ static void read_rule(struct json_faults *faults, const struct json_value *v, st
 	if (!json_object_check(faults, v, keys, ARRAY_LEN(keys)))
 		return;
 	read_action(faults, v, rule);
-	rule->id = read_id(faults, v, "id");
+	rule->id = doc_id(faults, v, "id");
 	rule->note = read_note(faults, v, "note");
 	read_word(faults, &pin, pins, ARRAY_LEN(pins), "expected connection, ttl or lease", &value);
 	rule->pin = (enum lease_doc_pin)value;
@@ -215,7 +177,7 @@ static void read_rules(struct json_faults *faults, const struct json_value *obje
 	size_t count = json_array_count(faults, &list, LEASE_DOC_RULES_MAX);
 	struct lease_doc_rule *rules;
 
-	if (count == 0 || (rules = take(faults, count, sizeof(*rules))) == NULL)
+	if (count == 0 || (rules = doc_take(faults, count, sizeof(*rules))) == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct json_value v = json_element(&list, i);
@@ -243,17 +205,17 @@ static void read_require(struct json_faults *faults, const struct json_value *gu
 		if (!read_word(faults, &v, words, ARRAY_LEN(words), "expected listener, source or token", &bit))
 			continue;
 		if ((doc->require & bit) != 0)
-			fault(faults, &v, "duplicate_word", "this was required before");
+			doc_fault(faults, &v, "duplicate_word", "this was required before");
 		doc->require |= bit;
 	}
 	if (doc->require == 0 && json_is_present(&list) && faults->count == before)
-		fault(faults, &list, "empty", "a lease must require at least one of listener, source and token");
+		doc_fault(faults, &list, "empty", "a lease must require at least one of listener, source and token");
 	if ((doc->require & LEASE_DOC_BY_LISTENER) != 0 && doc->listener[0] == '\0')
-		fault(faults, guest, "missing_key", "listener is required but none is named");
+		doc_fault(faults, guest, "missing_key", "listener is required but none is named");
 	if ((doc->require & LEASE_DOC_BY_SOURCE) != 0 && doc->source_count == 0)
-		fault(faults, guest, "missing_key", "source is required but sources is empty");
+		doc_fault(faults, guest, "missing_key", "source is required but sources is empty");
 	if ((doc->require & LEASE_DOC_BY_TOKEN) != 0 && doc->token_count == 0)
-		fault(faults, guest, "missing_key", "token is required but tokens is empty");
+		doc_fault(faults, guest, "missing_key", "token is required but tokens is empty");
 }
 
 static void read_sources(struct json_faults *faults, const struct json_value *guest, struct lease_doc *doc)
@@ -262,14 +224,14 @@ static void read_sources(struct json_faults *faults, const struct json_value *gu
 	size_t count = json_array_count(faults, &list, LEASE_DOC_SOURCES_MAX);
 	struct prefix *sources;
 
-	if (count == 0 || (sources = take(faults, count, sizeof(*sources))) == NULL)
+	if (count == 0 || (sources = doc_take(faults, count, sizeof(*sources))) == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct json_value v = json_element(&list, i);
 		const char *text;
 
 		if (json_text(faults, &v, 1, 64, &text) && !prefix_parse(text_of(text), &sources[i]))
-			fault(faults, &v, "bad_prefix", "expected an address, or a prefix without host bits");
+			doc_fault(faults, &v, "bad_prefix", "expected an address, or a prefix without host bits");
 	}
 	doc->sources = sources;
 	doc->source_count = count;
@@ -284,10 +246,10 @@ static void read_token(struct json_faults *faults, const struct json_value *v, s
 	token->id = "";
 	if (!json_object_check(faults, v, keys, ARRAY_LEN(keys)))
 		return;
-	token->id = read_id(faults, v, "id");
-	token->exp_ms = read_number(faults, v, "exp_ms", 1, TIME_MAX_MS);
+	token->id = doc_id(faults, v, "id");
+	token->exp_ms = doc_number(faults, v, "exp_ms", 1, DOC_TIME_MAX_MS);
 	if (json_text(faults, &digest, 64, 64, &text) && !text_to_bytes_hex(text_of(text), token->sha256, sizeof(token->sha256)))
-		fault(faults, &digest, "bad_digest", "expected 64 lower-case hex digits");
+		doc_fault(faults, &digest, "bad_digest", "expected 64 lower-case hex digits");
 }
 
 static void read_tokens(struct json_faults *faults, const struct json_value *guest, struct lease_doc *doc)
@@ -296,7 +258,7 @@ static void read_tokens(struct json_faults *faults, const struct json_value *gue
 	size_t count = json_array_count(faults, &list, LEASE_DOC_TOKENS_MAX);
 	struct lease_doc_token *tokens;
 
-	if (count == 0 || (tokens = take(faults, count, sizeof(*tokens))) == NULL)
+	if (count == 0 || (tokens = doc_take(faults, count, sizeof(*tokens))) == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct json_value v = json_element(&list, i);
@@ -316,7 +278,7 @@ static void read_guest(struct json_faults *faults, const struct json_value *top,
 
 	if (!json_object_check(faults, &guest, keys, ARRAY_LEN(keys)))
 		return;
-	doc->listener = read_id(faults, &guest, "listener");
+	doc->listener = doc_id(faults, &guest, "listener");
 	read_sources(faults, &guest, doc);
 	read_tokens(faults, &guest, doc);
 	read_require(faults, &guest, doc);
@@ -346,7 +308,7 @@ static void read_rulesets(struct json_faults *faults, const struct json_value *n
 	size_t count = json_array_count(faults, &list, LEASE_DOC_RULESETS_MAX);
 	uint8_t(*rulesets)[32];
 
-	if (count == 0 || (rulesets = take(faults, count, sizeof(*rulesets))) == NULL)
+	if (count == 0 || (rulesets = doc_take(faults, count, sizeof(*rulesets))) == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct json_value v = json_element(&list, i);
@@ -356,12 +318,12 @@ static void read_rulesets(struct json_faults *faults, const struct json_value *n
 		if (!json_text(faults, &v, 0, 80, &text))
 			continue;
 		if (strncmp(text, before, skip) != 0 || !text_to_bytes_hex(text_of(text + skip), rulesets[i], 32)) {
-			fault(faults, &v, "bad_digest", "expected sha256: and 64 lower-case hex digits");
+			doc_fault(faults, &v, "bad_digest", "expected sha256: and 64 lower-case hex digits");
 			continue;
 		}
 		for (size_t j = 0; j < i; j++)
 			if (memcmp(rulesets[i], rulesets[j], 32) == 0)
-				fault(faults, &v, "duplicate_word", "this ruleset was named before");
+				doc_fault(faults, &v, "duplicate_word", "this ruleset was named before");
 	}
 	doc->rulesets = (const uint8_t(*)[32])rulesets;
 	doc->ruleset_count = count;
@@ -407,7 +369,7 @@ static void read_limits(struct json_faults *faults, const struct json_value *top
 
 	if (!json_is_present(&limits) || !json_object_check(faults, &limits, keys, ARRAY_LEN(keys)))
 		return;
-#define LIMIT(name, least, most) doc->limits.name = read_number(faults, &limits, #name, least, most);
+#define LIMIT(name, least, most) doc->limits.name = doc_number(faults, &limits, #name, least, most);
 #include "document/limits.def"
 #undef LIMIT
 }
@@ -429,23 +391,14 @@ static void read_options(struct json_faults *faults, const struct json_value *to
 	read_asns(faults, &options, &doc->places);
 }
 
-static void read_type(struct json_faults *faults, const struct json_value *top, const char *expected)
-{
-	struct json_value v = json_member(top, "typ");
-	const char *text;
-
-	if (json_text(faults, &v, 0, 64, &text) && strcmp(text, expected) != 0)
-		fault(faults, &v, "unknown_word", "this is the type of another document");
-}
-
 static void read_times(struct json_faults *faults, const struct json_value *top, struct lease_doc *doc)
 {
 	struct json_value until = json_member(top, "exp_ms");
 
-	doc->nbf_ms = read_number(faults, top, "nbf_ms", 1, TIME_MAX_MS);
-	doc->exp_ms = read_number(faults, top, "exp_ms", 1, TIME_MAX_MS);
+	doc->nbf_ms = doc_number(faults, top, "nbf_ms", 1, DOC_TIME_MAX_MS);
+	doc->exp_ms = doc_number(faults, top, "exp_ms", 1, DOC_TIME_MAX_MS);
 	if (doc->nbf_ms != 0 && doc->exp_ms != 0 && doc->exp_ms <= doc->nbf_ms)
-		fault(faults, &until, "out_of_range", "the lease ends before it begins");
+		doc_fault(faults, &until, "out_of_range", "the lease ends before it begins");
 }
 
 static void read_lease(struct json_faults *faults, const struct json_value *top, enum lease_doc_trust trust,
@@ -467,28 +420,21 @@ static void read_lease(struct json_faults *faults, const struct json_value *top,
 	unsigned value = LEASE_DOC_SUSPENDED;
 
 	json_object_check(faults, top, keys, ARRAY_LEN(keys));
-	read_type(faults, top, "egress.lease/1");
-	doc->epoch = read_number(faults, top, "epoch", 0, WHOLE_MAX);
-	doc->rev = read_number(faults, top, "rev", 0, WHOLE_MAX);
-	doc->cell = read_id(faults, top, "cell");
-	doc->lease = read_id(faults, top, "lease");
+	doc_type(faults, top, "egress.lease/1");
+	doc->epoch = doc_number(faults, top, "epoch", 0, DOC_WHOLE_MAX);
+	doc->rev = doc_number(faults, top, "rev", 0, DOC_WHOLE_MAX);
+	doc->cell = doc_id(faults, top, "cell");
+	doc->lease = doc_id(faults, top, "lease");
 	read_word(faults, &state, states, ARRAY_LEN(states), "expected active, suspended or revoked", &value);
 	doc->state = (enum lease_doc_state)value;
 	read_times(faults, top, doc);
-	doc->tenant = read_id(faults, top, "tenant");
-	doc->run = read_id(faults, top, "run");
-	doc->environment_class = read_id(faults, top, "environment_class");
+	doc->tenant = doc_id(faults, top, "tenant");
+	doc->run = doc_id(faults, top, "run");
+	doc->environment_class = doc_id(faults, top, "environment_class");
 	read_guest(faults, top, doc);
 	read_network(faults, top, trust, doc);
 	read_limits(faults, top, doc);
 	read_options(faults, top, doc);
-}
-
-static enum err outcome(const struct json_faults *faults, size_t before)
-{
-	if (faults->out_of_memory)
-		return ERR_NO_MEMORY;
-	return faults->count == before ? ERR_OK : ERR_INVALID;
 }
 
 enum err lease_doc_read(struct text payload, enum lease_doc_trust trust, struct json_faults *faults, struct lease_doc *out_doc)
@@ -505,7 +451,7 @@ enum err lease_doc_read(struct text payload, enum lease_doc_trust trust, struct 
 	top = json_top(json);
 	read_lease(faults, &top, trust, &doc);
 	json_close(json);
-	err = outcome(faults, before);
+	err = doc_outcome(faults, before);
 	if (err == ERR_OK)
 		*out_doc = doc;
 	return err;
@@ -535,6 +481,26 @@ bool lease_doc_id(struct text payload, char out_id[LEASE_DOC_ID_MAX + 1])
 	return found;
 }
 
+bool lease_doc_rev(struct text payload, uint64_t *out_rev)
+{
+	struct json_faults faults;
+	struct json_value top, rev;
+	struct arena arena;
+	struct json *json;
+	bool found = false;
+
+	arena_init(&arena, 0);
+	json_faults_init(&faults, &arena);
+	if (json_open_loose(payload, &json) == ERR_OK) {
+		top = json_top(json);
+		rev = json_member(&top, "rev");
+		found = json_u64(&faults, &rev, 0, DOC_WHOLE_MAX, out_rev);
+		json_close(json);
+	}
+	arena_finish(&arena);
+	return found;
+}
+
 enum err ruleset_doc_read(struct text payload, struct json_faults *faults, struct ruleset_doc *out_doc)
 {
 	static const struct json_key keys[] = { { "typ", true }, { "rules", true }, { "note", false } };
@@ -548,11 +514,11 @@ enum err ruleset_doc_read(struct text payload, struct json_faults *faults, struc
 		return err;
 	top = json_top(json);
 	json_object_check(faults, &top, keys, ARRAY_LEN(keys));
-	read_type(faults, &top, "egress.ruleset/1");
+	doc_type(faults, &top, "egress.ruleset/1");
 	read_note(faults, &top, "note");
 	read_rules(faults, &top, &doc.rules, &doc.rule_count);
 	json_close(json);
-	err = outcome(faults, before);
+	err = doc_outcome(faults, before);
 	if (err == ERR_OK)
 		*out_doc = doc;
 	return err;

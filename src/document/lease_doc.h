@@ -108,6 +108,8 @@ enum err lease_doc_read(struct text payload, enum lease_doc_trust trust, struct 
 			struct lease_doc *out_doc) ATTR_MUST_CHECK;
 /* Only the lease id of a payload that parses as JSON; false if there is none. Copies at most LEASE_DOC_ID_MAX characters. */
 bool lease_doc_id(struct text payload, char out_id[LEASE_DOC_ID_MAX + 1]) ATTR_MUST_CHECK;
+/* Only the revision that a payload claims, however faulty the rest (but it must be JSON); false if there is none. */
+bool lease_doc_rev(struct text payload, uint64_t *out_rev) ATTR_MUST_CHECK;
 enum err ruleset_doc_read(struct text payload, struct json_faults *faults, struct ruleset_doc *out_doc) ATTR_MUST_CHECK;
 /* May `id` name a lease, tenant, run, class or listener? Letters, digits, and after the first - _ . : too; 1 to LEASE_DOC_ID_MAX characters. */
 bool lease_doc_id_is_valid(struct text id);

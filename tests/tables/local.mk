@@ -10,5 +10,8 @@ table_policy_LDADD = libjudge.a libpolicy.a liblease.a libcompiler.a libimage.a 
 	libfacts.a libbase.a $(MAXMINDDB_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
 EXTRA_DIST += tests/tables/README.md tests/tables/roots
+check_PROGRAMS += document_verdict
+document_verdict_SOURCES = tests/tables/document_verdict.c
+document_verdict_LDADD = libdocument.a libbase.a $(JANSSON_LIBS) $(CRYPTO_LIBS)
 TESTS += tests/tables/check_schema.py
 EXTRA_DIST += tests/tables/check_schema.py
