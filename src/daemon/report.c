@@ -151,6 +151,21 @@ static void report_pin(const struct lease_home *h, const struct pin *pin, const 
 		     dns_outcome_word((enum dns_outcome)pin->outcome), left, addrs);
 }
 
+/* What is used up of the lease's names. */
+static void report_budget(const struct lease_home *h, const struct world_options *o, const struct report_question *q)
+{
+	uint64_t names_max = lease_home_dns_limits(h, o).names;
+
+	if (q->json)
+		line(q->out,
+		     "{\"lease\":\"%s\",\"names\":%zu,\"names_max\":%" PRIu64 ",\"label_bits\":%" PRIu64 ",\"label_bits_max\":%" PRIu64
+		     ",\"lookups_refused\":%" PRIu64 "}\n",
+		     h->lease.id, h->dns.name_count, names_max, h->dns.bits, names_max * DNS_BUDGET_BITS_PER_NAME, h->dns.refused);
+	else
+		line(q->out, "%-24s %zu of %" PRIu64 " names, %" PRIu64 " of %" PRIu64 " bits in labels, %" PRIu64 " lookups refused\n",
+		     h->lease.id, h->dns.name_count, names_max, h->dns.bits, names_max * DNS_BUDGET_BITS_PER_NAME, h->dns.refused);
+}
+
 void report_pins(struct worker *w, const struct report_question *q)
 {
 	struct list_node *n, *next;
@@ -161,6 +176,7 @@ void report_pins(struct worker *w, const struct report_question *q)
 
 		if (h->pins == NULL || !is_asked_for(h, q))
 			continue;
+		report_budget(h, &w->world->options, q);
 		while ((pin = pins_next(h->pins, pin)) != NULL)
 			report_pin(h, pin, q, loop_now_ms(w->loop));
 	}

@@ -23,6 +23,7 @@ struct verdict {
 	unsigned schemes;         /* BIT(enum scheme) of the candidate rules; typed ones hide tcp */
 	enum rule_pin pin;        /* never DEFAULT when allow */
 	bool ech_refuse;
+	uint16_t free_len;        /* bytes of the name that a wildcard leaves open, by the narrowest candidate; 0: a rule names it whole */
 	bool place_required;      /* some candidate limits country or AS: ADDRESS must know the place */
 };
 

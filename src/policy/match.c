@@ -20,6 +20,7 @@ struct offer {
 	unsigned schemes;               /* BIT(enum scheme); 0: no rule */
 	enum rule_pin pin;
 	bool ech_refuse;
+	uint16_t free_len;              /* of the target's name, by the rule that leaves least open */
 	struct place_check place;
 	const struct layout_rule *rule; /* the first one */
 	const struct segment *segment;
@@ -103,10 +104,23 @@ static void place_add(struct place_check *sum, struct place_check one)
 	sum->denied |= one.denied;
 }
 
+/* The bytes of the target's name that stand for the rule's wildcard. */
+static uint16_t free_len_of(const struct walk *w, const struct layout_rule *r)
+{
+	size_t len = w->facts->target.kind == TARGET_NAME ? w->facts->target.name.len : 0;
+
+	if (r->host == RULE_HOST_NAME)
+		return 0;
+	if (r->host == RULE_HOST_WILDCARD)
+		len -= segment_text(w->segment, r->name).len + 1u;
+	return (uint16_t)len;
+}
+
 static void offer_add(struct offer *o, const struct walk *w, const struct layout_rule *r,
 		      unsigned schemes, struct place_check place)
 {
 	enum rule_pin pin = (enum rule_pin)r->pin;
+	uint16_t free_len = free_len_of(w, r);
 
 	/* A ceiling rule that says nothing of pins asks for nothing. */
 	if (pin == RULE_PIN_DEFAULT && w->source != VERDICT_BY_CEILING)
@@ -115,7 +129,9 @@ static void offer_add(struct offer *o, const struct walk *w, const struct layout
 		o->rule = r;
 		o->segment = w->segment;
 		o->source = w->source;
+		o->free_len = free_len;
 	}
+	o->free_len = free_len < o->free_len ? free_len : o->free_len;
 	o->schemes |= schemes;
 	o->pin = pin > o->pin ? pin : o->pin;
 	o->ech_refuse |= (r->flags & LAYOUT_RULE_ECH_REFUSE) != 0;
@@ -383,6 +399,9 @@ static struct verdict let_through(const struct match *m, unsigned schemes, enum 
 	offer_tighten(&sum, &m->ceiling.typed[ENFORCED]);
 	place_add(&sum.place, m->option_place);
 	v.pin = sum.pin == RULE_PIN_DEFAULT ? RULE_PIN_TTL : sum.pin;
+	/* Without a candidate the lease only reports: the whole name is the guest's to choose. */
+	if (m->facts->target.kind == TARGET_NAME)
+		v.free_len = by->rule != NULL ? by->free_len : (uint16_t)m->facts->target.name.len;
 	v.ech_refuse = sum.ech_refuse || (m->terms->options & LAYOUT_OPTION_ECH_REFUSE) != 0;
 	v.place_required = sum.place.required;
 	if (sum.place.unknown)

@@ -44,6 +44,7 @@ struct establish {
 	struct loop_timer grace;
 	struct connector *connector; /* owned while connecting */
 	uint64_t since_ms;           /* of the step under way */
+	bool has_asked;              /* some question went to the name servers */
 	bool from_pins;              /* some address came from a pin */
 	bool asked_again;            /* a failing pin was dropped and asked for once */
 };
@@ -135,8 +136,6 @@ static void on_answer(struct session *s, enum family_index i, const struct dns_a
 
 	e->family[i].lookup = NULL;
 	s->dns_ms = (uint32_t)(now_ms - e->since_ms);
-	if (answer->outcome != DNS_OUTCOME_ADDRESSES && answer->outcome != DNS_OUTCOME_NO_ADDRESS)
-		lease_home_lookup_failed(s->home, &s->worker->world->options, now_ms);
 	/* Under pin=connection only what is not an address is remembered. A pin that cannot be stored is only slower. */
 	if (pins != NULL && (s->verdict.pin != RULE_PIN_CONNECTION || answer->outcome != DNS_OUTCOME_ADDRESSES)) {
 		bool for_lease = s->verdict.pin == RULE_PIN_LEASE && answer->outcome == DNS_OUTCOME_ADDRESSES;
@@ -185,12 +184,13 @@ static bool ask(struct session *s, enum family_index i, bool *budget_taken)
 	enum err e;
 
 	if (!*budget_taken)
-		why = lease_home_admit_lookup(s->home, &w->world->options, loop_now_ms(w->loop));
+		why = lease_home_admit_lookup(s->home, &w->world->options, &s->target.name, s->verdict.free_len,
+					      loop_now_ms(w->loop));
 	if (why != REASON_ALLOWED) {
 		session_refuse(s, why);
 		return false;
 	}
-	*budget_taken = true;
+	*budget_taken = s->establish->has_asked = true;
 	f->state = FAMILY_WAITING;
 	e = resolver_start(w->resolver, s->slot, &s->target.name, types[i], done[i], s, &f->lookup);
 	if (e == ERR_OK)
@@ -335,6 +335,12 @@ static enum reason combined_reason(const struct establish *e)
 	return why == REASON_ALLOWED ? REASON_DNS_NO_ADDRESS : why;
 }
 
+/* A name that is there without addresses did not fail. */
+static bool is_failed_lookup(enum reason why)
+{
+	return why == REASON_DNS_NXDOMAIN || why == REASON_DNS_MALFORMED || why == REASON_DNS_FAILED || why == REASON_DNS_TIMEOUT;
+}
+
 static void progress(struct session *s)
 {
 	struct establish *e = s->establish;
@@ -356,7 +362,11 @@ static void progress(struct session *s)
 		if (loop_timer_start(&e->grace, FAMILY_GRACE_MS) != ERR_OK)
 			dial_usable(s);
 	} else if (!usable && !waiting) {
-		session_refuse(s, combined_reason(e));
+		enum reason why = combined_reason(e);
+
+		if (e->has_asked && is_failed_lookup(why))
+			lease_home_lookup_failed(s->home, &s->worker->world->options, loop_now_ms(s->worker->loop));
+		session_refuse(s, why);
 	}
 }
 

@@ -39,6 +39,7 @@ void lease_home_destroy(struct lease_home *h)
 		return;
 	assert(h->sessions.count == 0);
 	pins_destroy(h->pins);
+	dns_budget_finish(&h->dns);
 	alloc_free(h->destinations);
 	for (size_t i = 0; i < LEASE_HOME_WHY_MAX; i++)
 		alloc_free(h->why[i]);
@@ -64,9 +65,10 @@ void lease_home_follow(struct lease_home *h, const struct lease_table_entry *ent
 struct pins *lease_home_pins(struct lease_home *h, const struct world_options *o)
 {
 	if (h->pins == NULL) {
-		uint64_t max = limit_or(h->lease.limits.names, limit_or(o->names, LEASE_HOME_PINS_MAX));
+		uint64_t max = lease_home_dns_limits(h, o).names;
 
-		h->pins = pins_create(max > 65536 ? 65536 : (size_t)max * 2); /* two families a name */
+		/* Two families a name; as many names as the budget remembers. */
+		h->pins = pins_create(2 * (size_t)(max > DNS_BUDGET_NAMES_MAX ? DNS_BUDGET_NAMES_MAX : max));
 	}
 	return h->pins;
 }
@@ -109,20 +111,30 @@ enum reason lease_home_admit(struct lease_home *h, const struct world_options *o
 	return REASON_ALLOWED;
 }
 
-enum reason lease_home_admit_lookup(struct lease_home *h, const struct world_options *o, uint64_t now_ms)
+struct dns_budget_limits lease_home_dns_limits(const struct lease_home *h, const struct world_options *o)
 {
-	uint64_t failures = limit_or(h->lease.limits.lookup_failures_per_s, o->lookup_failures_per_s);
-	struct bucket look = h->lookup_failures; /* a look, not a count: failures are counted when they happen */
+	const struct layout_limits *own = &h->lease.limits;
 
-	if (!bucket_take(&h->lookups, limit_or(h->lease.limits.lookups_per_s, o->lookups_per_s), now_ms))
-		return REASON_DNS_BUDGET;
-	return bucket_take(&look, failures, now_ms) ? REASON_ALLOWED : REASON_DNS_BUDGET;
+	return (struct dns_budget_limits){
+		.lookups_per_s = limit_or(own->lookups_per_s, o->lookups_per_s),
+		.failures_per_s = limit_or(own->lookup_failures_per_s, o->lookup_failures_per_s),
+		.names = limit_or(own->names, limit_or(o->names, LEASE_HOME_NAMES_MAX)),
+	};
+}
+
+enum reason lease_home_admit_lookup(struct lease_home *h, const struct world_options *o, const struct dname *name, size_t free_len,
+				    uint64_t now_ms)
+{
+	struct dns_budget_limits limits = lease_home_dns_limits(h, o);
+
+	return dns_budget_admit(&h->dns, &limits, (struct text){ name->text, name->len }, free_len, now_ms);
 }
 
 void lease_home_lookup_failed(struct lease_home *h, const struct world_options *o, uint64_t now_ms)
 {
-	(void)bucket_take(&h->lookup_failures,
-			  limit_or(h->lease.limits.lookup_failures_per_s, o->lookup_failures_per_s), now_ms);
+	struct dns_budget_limits limits = lease_home_dns_limits(h, o);
+
+	dns_budget_failed(&h->dns, &limits, now_ms);
 }
 
 uint64_t lease_home_idle_ms(const struct lease_home *h, const struct world_options *o)

@@ -18,12 +18,13 @@
 #include "net/pins.h"
 #include "net/relay.h"
 #include "proxy/bucket.h"
+#include "proxy/dns_budget.h"
 #include "proxy/redirect.h"
 #include "proxy/world.h"
 
 #define LEASE_HOME_WHY_MAX 16       /* recent refusals kept */
 #define LEASE_HOME_DESTINATIONS 256 /* cells of the per-destination rate limit; two that share one share its rate */
-#define LEASE_HOME_PINS_MAX 500     /* where the lease sets no limit on names */
+#define LEASE_HOME_NAMES_MAX 500    /* where nobody sets a limit on names */
 
 struct lease_home {
 	struct htab_node node;      /* in the worker's table, by slot */
@@ -34,7 +35,8 @@ struct lease_home {
 	uint64_t expires_mono_ms;   /* from exp_ms when it was first seen: a wall clock set back extends nothing; UINT64_MAX: never */
 	struct list sessions;       /* of struct session by in_home, in every phase, borrowed */
 	struct pins *pins;          /* owned; NULL before the first lookup */
-	struct bucket connects, lookups, lookup_failures;
+	struct bucket connects;
+	struct dns_budget dns;
 	struct bucket *destinations; /* owned array of LEASE_HOME_DESTINATIONS; NULL before the first request */
 	struct relay_rate rate;     /* bytes_per_s, shared by all its relays */
 	uint64_t bytes_closed;      /* relayed by connections that have ended */
@@ -54,10 +56,13 @@ void lease_home_follow(struct lease_home *h, const struct lease_table_entry *ent
 struct pins *lease_home_pins(struct lease_home *h, const struct world_options *o);
 /* May one more connection to `target` start now? ALLOWED, limit_connections or limit_rate; counts it against the rates. */
 enum reason lease_home_admit(struct lease_home *h, const struct world_options *o, const struct target *target, uint64_t now_ms);
-/* May one more lookup start now? ALLOWED or dns_budget; counts it. */
-enum reason lease_home_admit_lookup(struct lease_home *h, const struct world_options *o, uint64_t now_ms);
-/* A lookup failed: counts it against the budget of failures. */
+/* May `name` be looked up now, of which the rule leaves `free_len` bytes open? ALLOWED, which counts it, dns_budget or resource. */
+enum reason lease_home_admit_lookup(struct lease_home *h, const struct world_options *o, const struct dname *name, size_t free_len,
+				    uint64_t now_ms) ATTR_MUST_CHECK;
+/* A lookup came to nothing: counts it against the budget of failures. */
 void lease_home_lookup_failed(struct lease_home *h, const struct world_options *o, uint64_t now_ms);
+/* What is in force for lookups. */
+struct dns_budget_limits lease_home_dns_limits(const struct lease_home *h, const struct world_options *o);
 /* Limits in force: the lease's own, else the daemon's default. */
 uint64_t lease_home_idle_ms(const struct lease_home *h, const struct world_options *o);
 uint64_t lease_home_lifetime_ms(const struct lease_home *h, const struct world_options *o);

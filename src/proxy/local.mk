@@ -2,6 +2,7 @@
 noinst_LIBRARIES += libproxy.a
 libproxy_a_SOURCES = \
 	src/proxy/bucket.h \
+	src/proxy/dns_budget.c src/proxy/dns_budget.h \
 	src/proxy/establish.c \
 	src/proxy/handshake.c \
 	src/proxy/lease_home.c src/proxy/lease_home.h \

@@ -274,6 +274,11 @@ static void line_revoke(char **words, size_t count)
 	proxy_fake_advance(&told.proxy, 0);
 }
 
+static void line_next_generation(char **words, size_t count)
+{
+	gate_next_generation(told.proxy.shared.gate, proxy_fake_slot(&told.proxy, "guest"));
+}
+
 static void line_flush(char **words, size_t count)
 {
 	struct lease_home *home = worker_find_home(told.proxy.worker, proxy_fake_slot(&told.proxy, "guest"));
@@ -357,7 +362,8 @@ static const struct {
 	{ "policy", 1, line_policy },	  { "family", 2, line_family },	  { "dns", 5, line_dns },
 	{ "origin", 4, line_origin },	  { "ask", 4, line_ask },	  { "flood", 5, line_flood },
 	{ "leave", 2, line_leave },	  { "at", 2, line_at },		  { "revoke", 1, line_revoke },
-	{ "flush", 1, line_flush },	  { "expect", 3, line_expect },	  { "pin_failed", 3, line_again },
+	{ "flush", 1, line_flush },	  { "next_generation", 1, line_next_generation },
+		  { "expect", 3, line_expect },	  { "pin_failed", 3, line_again },
 	{ "queries", 2, line_queries },	  { "dialled", 1, line_dialled }, { "count", 3, line_count },
 	{ "say", 3, line_say },		  { "hears", 3, line_hears },
 };

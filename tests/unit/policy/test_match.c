@@ -129,6 +129,26 @@ Test(match, lets_a_wildcard_cover_labels_below_its_name_and_nothing_else)
 	drop();
 }
 
+Test(match, says_how_much_of_a_name_its_narrowest_wildcard_leaves_open)
+{
+	static const struct {
+		const char *target;
+		size_t free_len;
+	} rows[] = { { "a.wild.test:443", 1 },	  { "abc.wild.test:443", 3 },	{ "a.b.wild.test:443", 3 },
+		     { "x.deep.wild.test:443", 1 }, { "exact.wild.test:443", 0 }, { "allowed.test:443", 0 } };
+
+	use("allow any\n",
+	    "allow https://allowed.test\nallow https://*.wild.test\nallow https://*.deep.wild.test\nallow https://exact.wild.test\n", 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct facts f = facts_of(PHASE_REQUEST, rows[i].target);
+		struct verdict v = policy_match(snapshot, snapshot_lease_at(snapshot, 0), &f, NULL, NULL);
+
+		cr_expect(v.allow);
+		cr_expect_eq(v.free_len, rows[i].free_len, "%s: %u", rows[i].target, v.free_len);
+	}
+	drop();
+}
+
 /* Case C077. */
 Test(match, lets_deny_win_whatever_the_order_the_scheme_and_the_source)
 {
