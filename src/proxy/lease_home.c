@@ -108,6 +108,9 @@ enum reason lease_home_admit(struct lease_home *h, const struct world_options *o
 		if (!bucket_take(b, per_destination, now_ms))
 			return REASON_LIMIT_RATE;
 	}
+	/* What was closed for its bytes does not go on a connection at a time. */
+	if (own->bytes != 0 && h->bytes_closed >= own->bytes)
+		return REASON_LIMIT_BYTES;
 	return REASON_ALLOWED;
 }
 

@@ -191,7 +191,7 @@ class Egress:
         return self
 
     def _env(self):
-        return {"PATH": os.environ["PATH"], "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+        return {"PATH": os.environ["PATH"], "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
     def start_daemon(self):
         words = [BUILD / "egressd", "--config", self.config] + ([] if self.sandbox else ["--without-sandbox"])
