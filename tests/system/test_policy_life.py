@@ -53,6 +53,8 @@ def is_shut(e, to=None):
             return False
         except ConnectionRefusedError:
             return True
+        except ConnectionResetError: # it was in the queue of a socket that closes
+            return False
     return look
 
 
