@@ -1,8 +1,10 @@
 # src/sidecar: a library for its tests, and the program; see README.md here for what it promises.
 noinst_LIBRARIES += libsidecar.a
 libsidecar_a_SOURCES = \
+	src/sidecar/accept.c src/sidecar/accept.h \
 	src/sidecar/confine.c src/sidecar/confine.h \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
+	src/sidecar/floors.c src/sidecar/floors.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \

@@ -6,6 +6,9 @@ unit_sidecar_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS) -I$(top_srcdir)/tests
 unit_sidecar_SOURCES = \
 	tests/unit/image/segment_builder.c tests/unit/image/segment_builder.h \
 	tests/unit/sidecar/fixture.c tests/unit/sidecar/fixture.h \
+	tests/unit/sidecar/signed_fixture.c tests/unit/sidecar/signed_fixture.h \
+	tests/unit/sidecar/test_accept.c \
+	tests/unit/sidecar/test_floors.c \
 	tests/unit/sidecar/test_frames.c \
 	tests/unit/sidecar/test_freshness.c \
 	tests/unit/sidecar/test_hand_over.c \

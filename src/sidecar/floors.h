@@ -1,0 +1,53 @@
+/*
+ * What may never go back, on disk: the keyset's version and root, the epoch, the last beat and manifest of our cell. One small file,
+ * replaced whole. Knows no signature; accept says what to raise. While it cannot be read or written nothing may be believed (HALT).
+ */
+#ifndef EGRESS_SIDECAR_FLOORS_H
+#define EGRESS_SIDECAR_FLOORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "document/keyset_doc.h"
+
+/* The highest number seen, in which epoch, and the payload that bore it: an equal number must be the same payload. */
+struct floor_mark {
+	uint64_t epoch;     /* keysets have none: 0 */
+	uint64_t number;    /* 0: none yet */
+	uint8_t sha256[32];
+};
+
+struct floors_state {
+	uint8_t anchor[32];    /* SHA-256 of the `keys` file that the root below comes from; zeros: no keyset yet */
+	struct keyset_doc_root root; /* of the last keyset; ids are owned by the floors */
+	uint64_t epoch;
+	struct floor_mark keyset, beat, manifest;
+};
+
+struct floors;
+
+/*
+ * Read `folder`/floors; no such file: everything is zero. A file of another cell keeps keyset and epoch. What cannot be understood or
+ * written is no failure here but floors_is_broken. SYSTEM: no such folder.
+ */
+enum err floors_open(const char *folder, const char *cell, struct floors **out_floors) ATTR_MUST_CHECK;
+/* Writes what is due. Accepts NULL. */
+void floors_close(struct floors *f);
+const struct floors_state *floors_state(const struct floors *f);
+/* Unreadable since start, or unwritable at the last try. */
+bool floors_is_broken(const struct floors *f);
+
+/* A keyset was verified: on disk, flushed, before this returns. SYSTEM: nothing changed. The root's ids are copied. */
+enum err floors_take_keyset(struct floors *f, const uint8_t anchor[32], const struct keyset_doc_root *root,
+			    const struct floor_mark *keyset, uint64_t epoch) ATTR_MUST_CHECK;
+/* Likewise an epoch that documents have moved on to. */
+enum err floors_take_epoch(struct floors *f, uint64_t epoch) ATTR_MUST_CHECK;
+/* In memory at once, on disk with the next floors_flush. */
+void floors_take_beat(struct floors *f, const struct floor_mark *beat);
+void floors_take_manifest(struct floors *f, const struct floor_mark *manifest);
+/* Write what is due; call each second. */
+void floors_flush(struct floors *f);
+
+#endif
