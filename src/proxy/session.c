@@ -258,6 +258,9 @@ static void emit(struct session *s, enum record_event event, enum reason why)
 
 void session_record_decision(struct session *s, enum reason why)
 {
+	/* After success only the stream is left to decide about, even when it never got as far as being judged. */
+	if (s->was_open && s->phase < PHASE_STREAM)
+		s->phase = PHASE_STREAM;
 	emit(s, RECORD_DECISION, why);
 }
 
