@@ -243,9 +243,13 @@ static enum reason check_permit(void *arg, const struct permit *permit)
 		return REASON_ALLOWED;
 	j = session_judge(s);
 	v = judge_request(&j, &s->target);
+	/* Both must allow it: what was promised then decides how the bytes are judged. */
 	if (v.allow)
-		v = judge_address(&j, &s->target, &v, &permit->to.addr, &finding, &fresh);
-	return v.allow ? REASON_ALLOWED : v.reason;
+		v = judge_address(&j, &s->target, &s->verdict, &permit->to.addr, &finding, &fresh);
+	if (!v.allow)
+		return v.reason;
+	s->verdict = v;
+	return REASON_ALLOWED;
 }
 
 static void on_connected(void *arg, const struct connector_result *result)

@@ -1,0 +1,154 @@
+"""Attacks on the whole product, each of which once worked or was close to it: policy that changes under way, slots and names that are reused, floods."""
+import socket
+import threading
+import time
+
+import pytest
+from lab import wait_for
+from socks import OK, Socks, request
+
+SOURCE = "guest require source\nguest source 10.200.0.2/32\nmode allowlist\n"
+
+
+class Reluctant:
+    """A listener of the origin that lets no connection through until it is told to: its queue is full."""
+
+    def __init__(self, lab, address, port):
+        with lab.net.inside("origin"):
+            self.listener = socket.create_server((address, port), backlog=0)
+            self.fillers = []
+            for _ in range(3):
+                s = socket.socket()
+                s.setblocking(False)
+                s.connect_ex((address, port))
+                self.fillers.append(s)
+        time.sleep(0.1)
+
+    def let_in(self):
+        """Take what waits; returns the first connection that is none of the fillers."""
+        own = {s.getsockname() for s in self.fillers}
+        self.listener.settimeout(20)
+        while True:
+            conn, peer = self.listener.accept()
+            if peer not in own:
+                return conn
+            conn.close()
+
+    def close(self):
+        for s in [self.listener, *self.fillers]:
+            s.close()
+
+
+def test_a_policy_that_asks_for_tls_meanwhile_is_not_passed_by_a_connect_under_way(lab, egress):
+    e = egress(leases={"one.policy": "lease ls_one\n" + SOURCE + "allow tcp://only4.test:9443\n"}, daemon="family = only4")
+    origin = Reluctant(lab, "93.184.215.15", 9443)
+    with e.guest() as s:
+        s.greet()
+        s.send(request("only4.test", 9443))
+        e.wait_state("connecting")
+        e.publish("leases/one.policy", "lease ls_one\n" + SOURCE + "allow https://only4.test:9443\n")
+        conn = origin.let_in()
+        conn.settimeout(5)
+        reply = s.reply()
+        if reply == OK:
+            s.send(b"no TLS at all")
+        try:
+            assert conn.recv(100) == b""
+        except ConnectionResetError:
+            pass
+        assert reply != OK
+    origin.close()
+
+
+def hammer(e, stop):
+    """Refusals without end, each of which lingers: the lease is never without a session."""
+    held = []
+    while not stop.is_set():
+        s = e.guest(timeout=5)
+        s.sock.sendall(b"\x05\x01\x00" + request("refused.test", 1))
+        held.append(s)
+        if len(held) > 40:
+            held.pop(0).close()
+        time.sleep(0.01)
+
+
+def test_a_lease_in_a_slot_given_back_a_moment_ago_is_served(lab, egress):
+    def one(i):
+        return f"lease ls_{i}\n" + SOURCE + "allow tcp://allowed.test:7000\n"
+    e = egress(leases={"one.policy": one(0)}, daemon="workers = 1\nconnects_per_s = 100000")
+    stop = threading.Event()
+    thread = threading.Thread(target=hammer, args=(e, stop))
+    thread.start()
+    try:
+        for i in range(1, 25, 2):
+            for k in (i, i + 1):  # the second one gets the slot of the one before the first
+                before = e.health()["snapshot"]
+                e.write("leases/one.policy", one(k))
+                wait_for(lambda: e.health()["snapshot"] > before, every=0.001)
+            wait_for(e.is_ready)
+            with e.guest() as s:
+                assert s.open("allowed.test", 7000) == OK
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_as_many_new_leases_as_there_are_slots_replace_as_many_old_ones(lab, egress):
+    old = {f"{n}.policy": f"lease ls_{n}\nguest require source\nguest source 10.200.{n}.2/32\nmode allowlist\nallow tcp://allowed.test:7000\n" for n in (0, 1)}
+    e = egress(leases=old, daemon="leases_max = 2")
+    before = e.health()["snapshot"]
+    for name, text in old.items():
+        e.write("leases/" + name, text.replace("lease ls_", "lease ls_new_"))
+    wait_for(lambda: e.health()["snapshot"] > before and e.is_ready())
+    for guest in ("guest", "guest2"):
+        with e.guest(guest) as s:
+            assert s.open("allowed.test", 7000) == OK
+
+
+def test_a_listener_name_of_a_lease_takes_no_socket_of_the_proxy_itself(lab, egress):
+    lease = "lease ls_{0}\nguest require listener\nguest listener {0}\nmode allowlist\nallow tcp://allowed.test:7000\n"
+    e = egress(leases={f"{n}.policy": lease.format(n) for n in ("control", "admin", "fine", "x-fine")},
+               listeners={"vms": "unix:FOLDER/{listener}.sock", "xs": "unix:FOLDER/x-{listener}.sock"})
+    time.sleep(2)
+    assert e.ctl("health").returncode == 0
+    assert e.admin("/livez")[0] == 200
+    (e.root / "leases" / "control.policy").unlink()
+    (e.root / "leases" / "admin.policy").unlink()
+    time.sleep(2)
+    assert e.ctl("health").returncode == 0
+    assert e.admin("/livez")[0] == 200
+
+
+def cpu_ticks(process):
+    fields = open(f"/proc/{process.pid}/stat", encoding="ascii").read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_no_descriptors_left_neither_spins_nor_floods_the_log(lab, egress):
+    e = egress(leases={"one.policy": "lease ls_0\n" + SOURCE + "allow tcp://allowed.test:7000\n"}, limits="ulimit -n 100", wait=False,
+               listeners={f"n{i}": f"tcp:10.200.0.1:{5000 + i}" for i in range(30)})
+    time.sleep(2)
+    fds = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(20)]
+    for s in fds:
+        s.setblocking(False)
+        s.connect_ex(str(e.control))
+    before, lines = cpu_ticks(e.daemon), len(e.log().splitlines())
+    time.sleep(3)
+    used, said = cpu_ticks(e.daemon) - before, len(e.log().splitlines()) - lines
+    for s in fds:
+        s.close()
+    assert used < 100 and said < 40
+
+
+def test_a_second_signal_ends_it_at_once_and_cleanly(lab, egress):
+    e = egress(leases={"one.policy": "lease ls_0\n" + SOURCE + "allow tcp://allowed.test:7000\n"})
+    held = [e.guest() for _ in range(20)]
+    for s in held:
+        assert s.open("allowed.test", 7000) == OK
+    e.daemon.terminate()
+    e.daemon.terminate()
+    time.sleep(0.02)
+    e.daemon.terminate()
+    e.daemon.wait(10)
+    for s in held:
+        s.close()
