@@ -184,12 +184,21 @@ struct lease_home *worker_find_home(const struct worker *w, uint32_t slot)
 	return n == NULL ? NULL : CONTAINER_OF(n, struct lease_home, node);
 }
 
+static bool is_home_of(const struct lease_home *h, const struct lease_table_entry *entry)
+{
+	const struct segment *segment = entry->lease->segment;
+
+	return text_equal(text_of(h->lease.id), segment_text(segment, segment_lease(segment)->id));
+}
+
 struct lease_home *worker_home(struct worker *w, const struct lease_table_entry *entry)
 {
 	struct lease_home *h = worker_find_home(w, entry->slot);
 
-	if (h != NULL)
+	if (h != NULL && is_home_of(h, entry))
 		return h;
+	if (h != NULL)
+		htab_remove(&w->homes, &h->node); /* the slot's lease before this one: it only waits to be forgotten */
 	h = lease_home_create(entry, worker_wall_ms(w), loop_now_ms(w->loop));
 	if (h == NULL)
 		return NULL;
@@ -203,7 +212,8 @@ struct lease_home *worker_home(struct worker *w, const struct lease_table_entry 
 
 static void forget_home(struct worker *w, struct lease_home *h)
 {
-	htab_remove(&w->homes, &h->node);
+	if (worker_find_home(w, h->slot) == h)
+		htab_remove(&w->homes, &h->node);
 	list_remove(&w->home_list, &h->peers);
 	lease_home_destroy(h);
 }
