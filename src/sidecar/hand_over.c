@@ -124,12 +124,38 @@ static uint16_t choose_port(struct hand_over *h, const struct instance *i)
 	return 0;
 }
 
+static bool is_path_used(struct hand_over *h, const struct instance *but, const char *path)
+{
+	const struct option_bind *admin = &h->config->daemon.admin;
+	struct list_node *node, *next;
+
+	if (strcmp(path, h->config->daemon.control) == 0 || (admin->kind == OPTION_BIND_UNIX && strcmp(path, admin->path) == 0))
+		return true;
+	LIST_FOREACH (node, next, &h->instances) {
+		if (instance_of(node) != but && strcmp(instance_of(node)->path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A lease's listener has a path of its own, or none: a socket that stood there would be replaced. */
+static bool place_path(struct hand_over *h, struct instance *i)
+{
+	char path[PATH_MAX_LEN];
+
+	i->path[0] = '\0';
+	if (!expand_path(i->section->bind.path, i->name, path) || is_path_used(h, i, path))
+		return false;
+	memcpy(i->path, path, sizeof(path));
+	return true;
+}
+
 static bool place(struct hand_over *h, struct instance *i)
 {
 	const struct option_bind *bind = &i->section->bind;
 
 	if (bind->kind == OPTION_BIND_UNIX)
-		return expand_path(bind->path, i->name, i->path);
+		return place_path(h, i);
 	i->at.addr = bind->addr;
 	if (!bind->is_template)
 		i->at.port = bind->port_first;
