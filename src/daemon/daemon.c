@@ -76,6 +76,43 @@ static bool is_gone(void *daemon, struct text id)
 	return lease_table_find(d->table, id) == NULL;
 }
 
+static uint32_t slot_of(void *daemon, struct text id)
+{
+	return slots_take(&((struct daemon *)daemon)->slots, id);
+}
+
+enum err daemon_take_snapshot(struct daemon *d, struct snapshot *snapshot, uint64_t version)
+{
+	struct lease_table *table = NULL, *before = d->table;
+	enum err e = lease_table_create(snapshot, slot_of, d, &table);
+
+	if (e != ERR_OK)
+		return e;
+	d->table = table;
+	e = daemon_publish(d, version);
+	if (e != ERR_OK) {
+		d->table = before;
+		before = table;
+	}
+	lease_table_unref(before);
+	return e;
+}
+
+uint64_t daemon_newest_version(const struct daemon *d)
+{
+	return d->table == NULL ? 0 : snapshot_version(lease_table_snapshot(d->table));
+}
+
+/* Give back what only older snapshots named. Leases that found every slot taken have theirs now: true when that needs another world. */
+static bool sweep(struct daemon *d)
+{
+	struct snapshot *snapshot = lease_table_snapshot(d->table);
+
+	segment_store_keep_only(&d->segments, snapshot);
+	return slots_sweep(&d->slots, is_gone, d) > 0 && slots_count(&d->slots) < snapshot_lease_count(snapshot) &&
+	       daemon_take_snapshot(d, snapshot, d->version_due) == ERR_OK;
+}
+
 static void on_all_adopted(struct adoption *a)
 {
 	struct daemon *d = a->daemon;
@@ -84,16 +121,16 @@ static void on_all_adopted(struct adoption *a)
 	metrics_observe_us(d->metrics, HISTOGRAM_APPLY, (loop_now_ms(d->loop) - a->since_ms) * 1000);
 	if (a->ended > 0)
 		log_line(LOG_LEVEL_INFO, "event=judged_again ended=%llu", (unsigned long long)a->ended);
-	if (a->version == 0)
+	if (a->version > d->version_due)
+		d->version_due = a->version;
+	/* The last one says it for all, when nobody on the way names older slots and segments any more. */
+	if (d->adoptions_pending > 0 || d->version_due == 0 || sweep(d))
 		return;
-	d->adopted_version = a->version;
-	metrics_set(d->metrics, METRIC_SNAPSHOT_VERSION, a->version);
+	d->adopted_version = d->version_due;
+	d->version_due = 0;
+	metrics_set(d->metrics, METRIC_SNAPSHOT_VERSION, d->adopted_version);
 	metrics_set(d->metrics, METRIC_LEASES, snapshot_lease_count(lease_table_snapshot(d->table)));
-	if (d->adoptions_pending == 0) { /* nobody on the way names them any more */
-		segment_store_keep_only(&d->segments, lease_table_snapshot(d->table));
-		slots_sweep(&d->slots, is_gone, d);
-	}
-	sidecar_link_adopted(d, a->version);
+	sidecar_link_adopted(d, d->adopted_version);
 }
 
 static void on_adopted(void *arg, struct worker *w, uint64_t ended)

@@ -13,6 +13,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "config/load.h"
 #include "control/channel.h"
 #include "control/command.h"
@@ -28,6 +29,7 @@
 #include "proxy/world.h"
 
 #define DAEMON_PREFIXES_MAX 1024 /* own addresses and networks, in all */
+#define CALLS_MAX 64             /* commands under way, in all */
 
 struct admin;
 
@@ -63,10 +65,13 @@ struct daemon {
 	struct lease_table *table;   /* counted: of the newest world */
 	struct world *world;         /* counted: newest, perhaps not adopted by all yet */
 	uint64_t adopted_version;    /* of the newest snapshot that every worker judges by; 0: none */
+	uint64_t version_due;        /* adopted by all, but not said yet: adoptions are pending; 0: none */
 	unsigned adoptions_pending;
 
 	int control_fd;              /* owned: listening */
 	struct loop_watch control_watch;
+	struct loop_timer control_pause; /* started while accepting fails */
+	struct log_limit control_complaint;
 	struct list peers;           /* of struct peer */
 	struct peer *sidecar;        /* borrowed from peers; NULL */
 	uint64_t sidecar_number;     /* of the sidecar that is or was connected last */
@@ -88,6 +93,10 @@ struct daemon {
 /* daemon.c */
 /* Build a world from what the daemon holds now and have every worker adopt it; `version` is the snapshot's (0: no new one). */
 enum err daemon_publish(struct daemon *d, uint64_t version) ATTR_MUST_CHECK;
+/* Give every lease of `snapshot` its slot and publish; on failure all stays as it was. */
+enum err daemon_take_snapshot(struct daemon *d, struct snapshot *snapshot, uint64_t version) ATTR_MUST_CHECK;
+/* The version of the newest snapshot taken, adopted or not; 0: none. */
+uint64_t daemon_newest_version(const struct daemon *d);
 /* Start draining: stop accepting, end when tunnels have, or at the deadline. Idempotent. */
 void daemon_drain(struct daemon *d);
 /* The address list changed (address_watch_fn). */

@@ -74,7 +74,7 @@ void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
 		.field = { { .number = CTL_MSG_VERSION },
 			   { .number = d->shared.count },
 			   { .number = gate_slot_count(d->gate) },
-			   { .number = d->adopted_version } },
+			   { .number = daemon_newest_version(d) } },
 	};
 
 	if (who->uid != 0 && who->uid != geteuid()) {
@@ -92,6 +92,7 @@ void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
 		log_line(LOG_LEVEL_WARN, "event=sidecar_replaced pid=%d", (int)channel_peer(d->sidecar->channel)->pid);
 		channel_restrict(d->sidecar->channel, 0);
 		d->sidecar->is_sidecar = false;
+		commands_sidecar_lost(d);
 	}
 	p->is_sidecar = true;
 	d->sidecar = p;
@@ -142,17 +143,11 @@ static void on_segment(struct daemon *d, const struct ctl_msg *msg, int fd)
 		log_line(LOG_LEVEL_ERROR, "event=segment_not_kept why=\"out of memory\"");
 }
 
-static uint32_t slot_of(void *daemon, struct text id)
-{
-	return slots_take(&((struct daemon *)daemon)->slots, id);
-}
-
 static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
 {
 	uint64_t version = msg->field[0].number;
 	struct segment *root = NULL;
 	struct snapshot *snapshot = NULL;
-	struct lease_table *table = NULL, *before = d->table;
 	const char *fault = NULL;
 	enum err e = segment_open(fd, &root, &fault);
 
@@ -161,6 +156,10 @@ static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
 		e = ERR_INVALID;
 		fault = "it is no root of this version";
 	}
+	if (e == ERR_OK && version <= daemon_newest_version(d)) {
+		e = ERR_INVALID;
+		fault = "its version is not newer"; /* two snapshots of one version could not be told apart */
+	}
 	if (e == ERR_OK)
 		e = snapshot_create(root, segment_store_find, &d->segments, &snapshot, &fault);
 	if (e == ERR_OK && snapshot_lease_count(snapshot) > gate_slot_count(d->gate)) {
@@ -168,17 +167,7 @@ static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
 		fault = "more leases than leases_max";
 	}
 	if (e == ERR_OK)
-		e = lease_table_create(snapshot, slot_of, d, &table);
-	if (e == ERR_OK) {
-		d->table = table;
-		e = daemon_publish(d, version);
-		if (e == ERR_OK)
-			lease_table_unref(before);
-		else {
-			d->table = before;
-			lease_table_unref(table);
-		}
-	}
+		e = daemon_take_snapshot(d, snapshot, version);
 	if (e != ERR_OK)
 		nack(d, version, fault == NULL ? err_text(e) : fault);
 	segment_unref(root);

@@ -110,6 +110,11 @@ size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg)
 	return count;
 }
 
+size_t slots_count(const struct slots *s)
+{
+	return s->by_id.count;
+}
+
 void slots_visit(const struct slots *s, slots_visit_fn *visit, void *arg)
 {
 	struct htab_node *n;

@@ -35,6 +35,8 @@ uint32_t slots_find(const struct slots *s, struct text id);
 /* Take back the slot of every id that `is_gone`; voids its generation first. Returns how many. */
 typedef bool slots_gone_fn(void *arg, struct text id);
 size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg);
+/* How many are given. */
+size_t slots_count(const struct slots *s);
 /* Walk all that are given. */
 typedef void slots_visit_fn(void *arg, struct text id, uint32_t slot);
 void slots_visit(const struct slots *s, slots_visit_fn *visit, void *arg);
