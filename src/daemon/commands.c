@@ -13,8 +13,6 @@
 #include "daemon/daemon.h"
 #include "daemon/report.h"
 
-#define CALLS_MAX 64
-
 static const char *control_word(enum gate_control state)
 {
 	static const char *const words[] = {

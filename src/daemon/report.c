@@ -63,8 +63,9 @@ void report_start(struct daemon *d, struct command_call *call, report_fn *fn, co
 	struct worker_reply reply = { .loop = d->loop, .on_done = on_asked, .arg = r };
 	const char *lease = call->arg_count > 1 ? call->args[call->arg_count - 1] : "";
 
-	if (r == NULL) {
-		command_done(call, 2, "out of memory");
+	if (r == NULL || d->calls.count >= CALLS_MAX) {
+		alloc_free(r);
+		command_done(call, 2, r == NULL ? "out of memory" : "too many commands at once");
 		return;
 	}
 	r->daemon = d;
