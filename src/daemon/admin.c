@@ -17,11 +17,13 @@
 #define ADMIN_REQUEST_MAX 4096
 #define ADMIN_ANSWER_MAX (1u << 20)
 #define ADMIN_DEADLINE_MS 5000
+#define ADMIN_PAUSE_MS 100 /* without descriptors */
 
 struct admin {
 	struct daemon *daemon;   /* borrowed */
 	int fd;                  /* owned: listening */
 	struct loop_watch watch;
+	struct loop_timer pause; /* started while accepting fails */
 	struct list connections; /* of struct admin_connection */
 };
 
@@ -172,12 +174,28 @@ static void take(struct admin *a, int fd)
 		connection_close(c);
 }
 
+static void on_pause_over(void *arg)
+{
+	struct admin *a = arg;
+
+	if (loop_watch_start(&a->watch) != ERR_OK && loop_timer_start(&a->pause, ADMIN_PAUSE_MS) != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "event=admin_deaf why=\"out of memory\"");
+}
+
 static void on_connect(void *arg, int fd, unsigned what)
 {
+	struct admin *a = arg;
 	int got = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (got >= 0)
-		take(arg, got);
+	if (got >= 0) {
+		take(a, got);
+		return;
+	}
+	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+		return;
+	/* Who waits would call again at once: without a descriptor that is a loop that only turns. */
+	if (loop_timer_start(&a->pause, ADMIN_PAUSE_MS) == ERR_OK)
+		loop_watch_stop(&a->watch);
 }
 
 enum err admin_create(struct daemon *d, int fd, struct admin **out_admin)
@@ -189,6 +207,7 @@ enum err admin_create(struct daemon *d, int fd, struct admin **out_admin)
 	a->daemon = d;
 	a->fd = fd;
 	list_init(&a->connections);
+	loop_timer_init(&a->pause, d->loop, on_pause_over, a);
 	loop_watch_init(&a->watch, d->loop, fd, LOOP_READ, on_connect, a);
 	if (loop_watch_start(&a->watch) != ERR_OK) {
 		alloc_free(a);
@@ -207,6 +226,7 @@ void admin_destroy(struct admin *a)
 	while ((n = list_first(&a->connections)) != NULL)
 		connection_close(CONTAINER_OF(n, struct admin_connection, peers));
 	loop_watch_stop(&a->watch);
+	loop_timer_cancel(&a->pause);
 	close(a->fd);
 	alloc_free(a);
 }

@@ -9,6 +9,7 @@
 
 #define PEERS_MAX 64
 #define PEER_QUEUE_MAX (4u << 20) /* bytes that may wait for a slow peer */
+#define PAUSE_MS 100              /* without descriptors */
 
 static void peer_drop(struct peer *p)
 {
@@ -80,18 +81,35 @@ out:
 	close(fd);
 }
 
+static void on_pause_over(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (loop_watch_start(&d->control_watch) != ERR_OK && loop_timer_start(&d->control_pause, PAUSE_MS) != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "event=control_deaf why=\"out of memory\"");
+}
+
 static void on_connect(void *arg, int fd, unsigned what)
 {
+	struct daemon *d = arg;
 	int got = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (got >= 0)
-		peer_take(arg, got);
-	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-		log_line(LOG_LEVEL_WARN, "event=control_accept_failed errno=%d", errno);
+	if (got >= 0) {
+		peer_take(d, got);
+		return;
+	}
+	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+		return;
+	log_limited(&d->control_complaint, LOG_LEVEL_WARN, "event=control_accept_failed errno=%d", errno);
+	/* Who waits would call again at once: without a descriptor that is a loop that only turns. */
+	if (loop_timer_start(&d->control_pause, PAUSE_MS) == ERR_OK)
+		loop_watch_stop(&d->control_watch);
 }
 
 enum err peers_start(struct daemon *d)
 {
+	d->control_complaint = (struct log_limit){ .burst = 1, .interval_ms = 10000 };
+	loop_timer_init(&d->control_pause, d->loop, on_pause_over, d);
 	loop_watch_init(&d->control_watch, d->loop, d->control_fd, LOOP_READ, on_connect, d);
 	return loop_watch_start(&d->control_watch);
 }
@@ -101,6 +119,7 @@ void peers_stop(struct daemon *d)
 	struct list_node *n;
 
 	loop_watch_stop(&d->control_watch);
+	loop_timer_cancel(&d->control_pause);
 	while ((n = list_first(&d->peers)) != NULL)
 		peer_drop(CONTAINER_OF(n, struct peer, peers));
 }
