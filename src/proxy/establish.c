@@ -327,13 +327,13 @@ static void on_grace_over(void *arg)
 	dial_usable(arg);
 }
 
-/* What all families together say when none is usable. */
+/* What all families together say when none is usable. A name has no address when no family has one: a failure of the other goes before. */
 static enum reason combined_reason(const struct establish *e)
 {
 	enum reason why = REASON_ALLOWED;
 
 	for (int i = 0; i < FAMILIES; i++) {
-		if (e->family[i].state == FAMILY_UNUSABLE)
+		if (e->family[i].state == FAMILY_UNUSABLE && e->family[i].reason != REASON_DNS_NO_ADDRESS)
 			why = reason_stronger(why, e->family[i].reason);
 	}
 	return why == REASON_ALLOWED ? REASON_DNS_NO_ADDRESS : why;
