@@ -7,4 +7,4 @@ deploy/man/egressd.conf.5: $(srcdir)/deploy/man/make_conf_5.py $(srcdir)/src/con
 	@mkdir -p deploy/man
 	$(AM_V_GEN)PYTHONDONTWRITEBYTECODE=1 $(PYTHON) $(srcdir)/deploy/man/make_conf_5.py $(srcdir)/src/config >$@.new && mv $@.new $@
 EXTRA_DIST += deploy/man/make_conf_5.py deploy/quickstart deploy/packages deploy/install-packages deploy/demo deploy/systemd deploy/nftables.conf policy
-EXTRA_DIST += deploy/egressd.conf.example
+EXTRA_DIST += deploy/egressd.conf.example deploy/unbound.conf
