@@ -201,7 +201,7 @@ class Egress:
         wait_for(self.control.exists)
 
     def start_sidecar(self):
-        self.sidecar = self._popen("egress-sidecar", [BUILD / "egress-sidecar", "--config", self.config])
+        self.sidecar = self._popen("egress-sidecar", [BUILD / "egress-sidecar", "--config", self.config] + ([] if self.sandbox else ["--without-sandbox"]))
 
     def _popen(self, name, words):
         out = open(self.folder / f"{name}.log", "a", encoding="utf-8")
