@@ -58,7 +58,9 @@ static enum err start_descriptors(struct daemon *d)
 	fixed = DESCRIPTORS_RESERVED + d->shared.count * (uint64_t)DESCRIPTORS_PER_WORKER;
 	if (limit.rlim_cur >= DESCRIPTORS_FOR_PIPES)
 		fixed += d->shared.count * (PIPES_PER_WORKER * 2ull + d->config->daemon.dns_channels);
-	most = limit.rlim_cur > fixed ? (limit.rlim_cur - fixed) / 2 : limit.rlim_cur;
+	if (fixed > limit.rlim_cur / 2)
+		fixed = limit.rlim_cur / 2;
+	most = (limit.rlim_cur - fixed) / 2; /* two descriptors each; tools and probes keep theirs */
 	if (d->config->daemon.connections_max != 0 && d->config->daemon.connections_max < most)
 		most = d->config->daemon.connections_max;
 	d->connections_max = (uint32_t)((most + d->shared.count - 1) / d->shared.count);

@@ -274,6 +274,7 @@ static void on_relay_end(void *arg, enum relay_end why)
 {
 	struct session *s = arg;
 	bool first = s->state == SESSION_FIRST_FLIGHT;
+	struct relay_counts counts;
 
 	if (s->tunnel != NULL && s->tunnel->stage == TUNNEL_REFUSED) {
 		refuse_open(s, s->tunnel->why);
@@ -291,6 +292,10 @@ static void on_relay_end(void *arg, enum relay_end why)
 		session_finish(s, REASON_ALLOWED);
 		return;
 	case RELAY_END_ORIGIN_RESET:
+		/* A reset behind the guest's own end is how many servers close: nobody lost anything. */
+		relay_count(s->relay, &counts);
+		session_finish(s, counts.ended[RELAY_UP] ? REASON_ALLOWED : REASON_UPSTREAM_RESET);
+		return;
 	case RELAY_END_ERROR:
 		session_finish(s, REASON_UPSTREAM_RESET);
 		return;
