@@ -13,7 +13,7 @@
 FUZZ_TARGETS =
 check_PROGRAMS += $(FUZZ_TARGETS)
 TESTS += $(FUZZ_TARGETS)
-EXTRA_DIST += fuzz/README.md fuzz/corpus fuzz/dict fuzz/mutants fuzz/run
+EXTRA_DIST += fuzz/README.md fuzz/corpus fuzz/coverage fuzz/dict fuzz/mutants fuzz/run
 
 if FUZZING
 FUZZ_LIBS = $(FUZZ_LDFLAGS)

@@ -541,3 +541,37 @@ Test(resolver, survives_a_failing_allocation_at_every_point)
 	cr_expect_eq(look_up("a.example.test", DNS_TYPE_A).outcome, DNS_OUTCOME_ADDRESSES);
 	stop();
 }
+
+Test(resolver, fails_clean_at_every_allocation_of_its_first_lookup)
+{
+	unsigned failed = 0;
+
+	add_server(DNS_ACT_ANSWER);
+	for (uint64_t nth = 1; nth < 16; nth++) {
+		struct resolver *none = NULL;
+		struct result r;
+		enum err err;
+
+		start(&(struct resolver_options){ .total_ms = 400, .try_ms = 100 }, 1);
+		alloc_fail_at(nth);
+		err = resolver_create(loop, ares, metrics, NULL, &none);
+		alloc_fail_at(0);
+		cr_expect_eq(err, nth == 1 ? ERR_NO_MEMORY : ERR_OK);
+		resolver_destroy(none);
+		use_servers();
+		alloc_fail_at(nth);
+		err = begin(&r, OWNER, "a.example.test", DNS_TYPE_A);
+		alloc_fail_at(0);
+		cr_expect(err == ERR_OK || err == ERR_NO_MEMORY);
+		failed += err != ERR_OK;
+		if (err == ERR_OK)
+			cr_assert(fixture_turn_until(loop, &r.done));
+		cr_expect_eq(resolver_question_count(resolver), 0);
+		resolver_destroy(resolver);
+		ares_link_destroy(ares);
+		metrics_destroy(metrics);
+		loop_destroy(loop);
+	}
+	cr_expect_geq(failed, 4, "owner, lookup, question and their tables: %u", failed);
+	dns_server_stop(servers[0]);
+}
