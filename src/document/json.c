@@ -178,14 +178,19 @@ static enum err refuse_text(struct json_faults *faults, const json_error_t *erro
 
 enum err json_open(struct text text, struct json_faults *faults, struct json **out_json)
 {
+	return json_open_long(text, JSON_DOCUMENT_MAX, faults, out_json);
+}
+
+enum err json_open_long(struct text text, size_t max, struct json_faults *faults, struct json **out_json)
+{
 	size_t before = faults->count;
 	struct json_value top = { 0 };
 	json_error_t error;
 	struct json *json;
 	enum err err;
 
-	if (text.len > JSON_DOCUMENT_MAX) {
-		json_fault_add(faults, "", "too_long", "the document is longer than 256 KiB");
+	if (text.len > max) {
+		json_fault_add(faults, "", "too_long", "the document is longer than %zu KiB", max >> 10);
 		return ERR_INVALID;
 	}
 	json = alloc_zeroed(sizeof(*json));

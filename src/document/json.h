@@ -40,6 +40,9 @@ void json_fault_add(struct json_faults *faults, const char *pointer, const char 
 
 struct json; /* a parsed document */
 
+/* As json_open, for what stores wrap documents in: at most `max` bytes. */
+enum err json_open_long(struct text text, size_t max, struct json_faults *faults, struct json **out_json) ATTR_MUST_CHECK;
+
 /* A value inside a document, with the way to it. Copies; borrowed from the document. */
 struct json_value {
 	const void *node;             /* NULL: absent or of the wrong kind (a fault was added) */
