@@ -3,4 +3,4 @@ FUZZ_TARGETS += fuzz_publish
 fuzz_publish_SOURCES = fuzz/fuzz_publish.c
 fuzz_publish_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a libconfig.a \
 	libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(FUZZ_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(FUZZ_LIBS)

@@ -1,14 +1,18 @@
 # src/sidecar: a library for its tests, and the program; see README.md here for what it promises.
 noinst_LIBRARIES += libsidecar.a
+libsidecar_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS)
 libsidecar_a_SOURCES = \
 	src/sidecar/accept.c src/sidecar/accept.h \
 	src/sidecar/confine.c src/sidecar/confine.h \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
 	src/sidecar/floors.c src/sidecar/floors.h \
+	src/sidecar/base64.c src/sidecar/base64.h \
+	src/sidecar/endpoints.c src/sidecar/endpoints.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \
 	src/sidecar/holding.h \
+	src/sidecar/http.c src/sidecar/http.h \
 	src/sidecar/name_servers.c src/sidecar/name_servers.h \
 	src/sidecar/open_socket.c src/sidecar/open_socket.h \
 	src/sidecar/publish.c src/sidecar/publish.h \
@@ -22,5 +26,5 @@ sbin_PROGRAMS += egress-sidecar
 egress_sidecar_SOURCES = src/sidecar/main.c
 egress_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a \
 	libsandbox.a libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS)
 EXTRA_DIST += src/sidecar/README.md

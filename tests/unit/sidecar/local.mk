@@ -9,7 +9,11 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/signed_fixture.c tests/unit/sidecar/signed_fixture.h \
 	tests/unit/sidecar/test_accept.c \
 	tests/unit/sidecar/test_floors.c \
+	tests/unit/sidecar/test_base64.c \
+	tests/unit/sidecar/test_endpoints.c \
 	tests/unit/sidecar/test_frames.c \
+	tests/unit/sidecar/test_http.c \
+	tests/unit/sidecar/web.c tests/unit/sidecar/web.h \
 	tests/unit/sidecar/test_freshness.c \
 	tests/unit/sidecar/test_hand_over.c \
 	tests/unit/sidecar/test_confine.c \
@@ -20,5 +24,5 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_sticky.c
 unit_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a libimage.a liblease.a libsandbox.a \
 	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
