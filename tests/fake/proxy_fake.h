@@ -10,7 +10,7 @@
 #include "proxy/worker.h"
 #include "tests/fake/dns_net.h"
 
-#define PROXY_FAKE_ANSWERS 64
+#define PROXY_FAKE_ANSWERS 160
 #define PROXY_FAKE_ADDRS 8
 #define PROXY_FAKE_ORIGINS 32
 #define PROXY_FAKE_DIALS 256
