@@ -23,6 +23,9 @@ struct handshake {
 	bool delayed;            /* counted in the shared limits */
 	enum reason control;     /* what control or identity say about every request; ALLOWED to go on */
 	char lease_id[RECORD_LEASE_MAX + 1]; /* "" while unknown; an id, not an entry: the world may change meanwhile */
+	uint64_t identified_in;  /* number of the world that knew it by that id */
+	bool has_claim;
+	struct lease_claim claim; /* what it showed for it, when has_claim */
 	enum target_result named; /* of the request's host */
 	uint8_t command;
 	char raw_name[TARGET_TEXT_MAX]; /* escaped, when `named` is not OK */
@@ -102,11 +105,16 @@ static void refuse_fault(struct session *s, enum socks5_fault fault)
 	session_refuse(s, reasons[fault]);
 }
 
-static void identify(struct handshake *h, const struct lease_table_entry *entry)
+static void identify(struct session *s, const struct lease_table_entry *entry, const struct lease_claim *claim)
 {
+	struct handshake *h = s->handshake;
 	const struct segment *segment = entry->lease->segment;
 	struct text id = segment_text(segment, segment_lease(segment)->id);
 
+	h->identified_in = s->worker->world->number;
+	h->has_claim = claim != NULL;
+	if (claim != NULL)
+		h->claim = *claim;
 	memcpy(h->lease_id, id.at, id.len < sizeof(h->lease_id) ? id.len : sizeof(h->lease_id) - 1);
 }
 
@@ -130,7 +138,7 @@ static uint8_t choose_method(struct session *s, const struct socks5_greeting *g)
 		return SOCKS5_METHOD_NO_ACCEPTABLE;
 	h->control = options.alone;
 	if (options.alone == REASON_ALLOWED)
-		identify(h, options.entry);
+		identify(s, options.entry, NULL);
 	return any;
 }
 
@@ -222,7 +230,7 @@ static bool on_credentials(struct session *s, struct cursor *in)
 		}
 		h->control = why;
 		if (why == REASON_ALLOWED) {
-			identify(h, entry);
+			identify(s, entry, &claim);
 			if (strcmp(claim.id, h->lease_id) == 0) /* else the credentials counted as none, and so does their tag */
 				memcpy(s->tag, claim.tag, sizeof(s->tag));
 		}
@@ -328,6 +336,23 @@ static void advance(struct session *s)
 	}
 }
 
+/* Would a world that came meanwhile still know this guest as `entry`? Tokens, sources and listeners of a lease change under its id. */
+static bool is_still_known(struct session *s, const struct lease_table_entry *entry)
+{
+	struct worker *w = s->worker;
+	struct handshake *h = s->handshake;
+	struct lease_arrival arrival = { .listener = s->listener, .source = s->source };
+	const struct lease_table_entry *now = NULL;
+	struct lease_arrival_options options;
+
+	if (w->world->number <= h->identified_in)
+		return true;
+	if (h->has_claim)
+		return lease_table_claim(w->world->table, &arrival, &h->claim, worker_wall_ms(w), &now) == REASON_ALLOWED && now == entry;
+	lease_table_arrive(w->world->table, &arrival, &options);
+	return options.alone == REASON_ALLOWED && options.entry == entry;
+}
+
 /* On the home worker: find the lease in the world of this thread, which may be newer, and take a seat in its home. */
 void handshake_arrive_home(void *session)
 {
@@ -352,6 +377,8 @@ void handshake_arrive_home(void *session)
 	s->generation = gate_generation(w->shared->gate, home->slot);
 	list_push_back(&home->sessions, &s->in_home);
 	why = session_check_lease(s);
+	if (why == REASON_ALLOWED && !is_still_known(s, entry))
+		why = REASON_POLICY_CHANGED;
 	if (h->command != SOCKS5_COMMAND_CONNECT)
 		why = REASON_SOCKS_COMMAND;
 	else if (w->draining)
