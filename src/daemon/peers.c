@@ -8,6 +8,7 @@
 #include "daemon/daemon.h"
 
 #define PEERS_MAX 64
+#define PEERS_OF_OWNER 16          /* beyond it, for root and the daemon's user */
 #define PEER_QUEUE_MAX (4u << 20) /* bytes that may wait for a slow peer */
 #define PAUSE_MS 100              /* without descriptors */
 
@@ -64,21 +65,35 @@ static void on_message(void *arg, struct channel *c, const struct ctl_msg *msg, 
 		log_line(LOG_LEVEL_WARN, "event=control_message_ignored message=%s", ctl_row(msg->type)->word);
 }
 
+/* Tools that only hold their place must not keep the sidecar or the owner out. */
+static bool has_place(const struct daemon *d, const struct channel *c)
+{
+	uid_t uid = channel_peer(c)->uid;
+
+	return d->peers.count < (uid == 0 || uid == geteuid() ? PEERS_MAX + PEERS_OF_OWNER : PEERS_MAX);
+}
+
 static void peer_take(struct daemon *d, int fd)
 {
-	struct peer *p = d->peers.count >= PEERS_MAX ? NULL : alloc_zeroed(sizeof(*p));
+	struct peer *p = alloc_zeroed(sizeof(*p));
 
-	if (p == NULL)
-		goto out;
+	if (p == NULL) {
+		close(fd);
+		return;
+	}
 	p->daemon = d;
+	/* On failure the descriptor is closed. */
 	if (channel_open(d->loop, fd, CTL_FROM_SIDECAR | CTL_FROM_TOOL, PEER_QUEUE_MAX, on_message, on_closed, p,
-			 &p->channel) != ERR_OK)
-		goto out;
+			 &p->channel) != ERR_OK) {
+		alloc_free(p);
+		return;
+	}
+	if (!has_place(d, p->channel)) {
+		channel_close(p->channel);
+		alloc_free(p);
+		return;
+	}
 	list_push_back(&d->peers, &p->peers);
-	return;
-out:
-	alloc_free(p);
-	close(fd);
 }
 
 static void on_pause_over(void *arg)

@@ -1,5 +1,7 @@
 """Attacks on the whole product, each of which once worked or was close to it: policy that changes under way, slots and names that are reused, floods."""
+import hashlib
 import socket
+import subprocess
 import threading
 import time
 
@@ -152,3 +154,40 @@ def test_a_second_signal_ends_it_at_once_and_cleanly(lab, egress):
     e.daemon.wait(10)
     for s in held:
         s.close()
+
+
+def test_a_token_taken_away_between_login_and_request_opens_nothing(lab, egress):
+    tokens = ["v1." + c * 43 for c in "ab"]
+
+    def one(token):
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        return f"lease ls_one\nguest require token\nguest token sha256:{digest}\nmode allowlist\nallow tcp://allowed.test:7000\n"
+    e = egress(leases={"one.policy": one(tokens[0])})
+    late = [e.guest() for _ in range(4)]  # of both workers
+    for s in late:
+        assert s.greet(b"\x02") == b"\x05\x02" and s.login("ls_one", tokens[0]) == b"\x01\x00"
+    e.publish("leases/one.policy", one(tokens[1]))
+    for s in late:
+        assert s.request("allowed.test", 7000) != OK
+    assert e.wait_record(status_code="policy_changed")
+    with e.guest() as s:
+        assert s.open("allowed.test", 7000, "ls_one", tokens[1]) == OK
+
+
+def test_tools_that_only_sit_there_do_not_keep_the_sidecar_out(lab, egress):
+    e = egress(leases={"one.policy": "lease ls_0\n" + SOURCE + "allow tcp://allowed.test:7000\n"})
+    script = ("import os, socket, sys, time\nos.setuid(12345)\nheld = []\nfor _ in range(80):\n s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+              " s.connect(sys.argv[1])\n held.append(s)\nprint('held', flush=True)\ntime.sleep(60)\n")
+    e.control.chmod(0o666)
+    sitters = subprocess.Popen(["/usr/bin/python3", "-c", script, str(e.control)], stdout=subprocess.PIPE)
+    try:
+        assert sitters.stdout.readline() == b"held\n"
+        e.may_fail.add("egress-sidecar")
+        e.sidecar.kill()
+        e.sidecar.wait()
+        e.start_sidecar()
+        wait_for(lambda: e.log("egress-sidecar").count("policy_adopted") >= 2)
+        assert e.ctl("health").returncode == 0
+    finally:
+        sitters.kill()
+        sitters.wait()
