@@ -5,6 +5,7 @@
 #include "daemon/boot.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,10 +15,11 @@
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "base/log.h"
+#include "net/sockopt.h"
 #include "sandbox/sandbox.h"
 
 #define RECORDS_QUEUE_MAX 8192
-#define DESCRIPTORS_RESERVED 64      /* of the process: control, records, databases, … */
+#define DESCRIPTORS_RESERVED 128     /* of the process: control, records, databases, …; less where there are few */
 #define DESCRIPTORS_PER_WORKER 16
 #define DESCRIPTORS_FOR_PIPES 1024   /* below this many in all, no pipes */
 #define PIPES_PER_WORKER 32
@@ -49,13 +51,16 @@ static struct rlimit descriptors(void)
 static enum err start_descriptors(struct daemon *d)
 {
 	struct rlimit limit = descriptors();
-	uint64_t fixed, most;
+	uint64_t fixed, most, reserved;
 
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
 		limit = descriptors();
 	d->shared.count = worker_count(d);
-	fixed = DESCRIPTORS_RESERVED + d->shared.count * (uint64_t)DESCRIPTORS_PER_WORKER;
+	reserved = limit.rlim_cur / 4 < DESCRIPTORS_RESERVED ? limit.rlim_cur / 4 : DESCRIPTORS_RESERVED;
+	sockopt_reserve_from(limit.rlim_cur > INT_MAX ? INT_MAX : (int)(limit.rlim_cur - reserved));
+	d->listeners_below = limit.rlim_cur > INT_MAX ? INT_MAX : (int)(limit.rlim_cur - reserved / 2);
+	fixed = reserved + d->shared.count * (uint64_t)DESCRIPTORS_PER_WORKER;
 	if (limit.rlim_cur >= DESCRIPTORS_FOR_PIPES)
 		fixed += d->shared.count * (PIPES_PER_WORKER * 2ull + d->config->daemon.dns_channels);
 	if (fixed > limit.rlim_cur / 2)

@@ -52,6 +52,7 @@ struct daemon {
 	pthread_t threads[WORKER_MAX];
 	unsigned threads_running;
 	uint32_t connections_max;    /* of one worker, from descriptors */
+	int listeners_below;         /* descriptor that no listener reaches: the rest is for what it takes to be controlled */
 
 	struct address_watch *addresses; /* owned */
 	struct addr *own;            /* owned array: the kernel's list */
@@ -71,7 +72,7 @@ struct daemon {
 	int control_fd;              /* owned: listening */
 	struct loop_watch control_watch;
 	struct loop_timer control_pause; /* started while accepting fails */
-	struct log_limit control_complaint;
+	struct log_limit control_complaint, listener_complaint;
 	struct list peers;           /* of struct peer */
 	struct peer *sidecar;        /* borrowed from peers; NULL */
 	uint64_t sidecar_number;     /* of the sidecar that is or was connected last */

@@ -123,7 +123,7 @@ static void on_connect(void *arg, int fd, unsigned what)
 
 enum err peers_start(struct daemon *d)
 {
-	d->control_complaint = (struct log_limit){ .burst = 1, .interval_ms = 10000 };
+	d->control_complaint = d->listener_complaint = (struct log_limit){ .burst = 1, .interval_ms = 10000 };
 	loop_timer_init(&d->control_pause, d->loop, on_pause_over, d);
 	loop_watch_init(&d->control_watch, d->loop, d->control_fd, LOOP_READ, on_connect, d);
 	return loop_watch_start(&d->control_watch);

@@ -264,6 +264,12 @@ static void on_listener(struct daemon *d, const struct ctl_msg *msg, int fd)
 	}
 	memcpy(name, text.at, text.len);
 	name[text.len] = '\0';
+	if (fd >= d->listeners_below) {
+		log_limited(&d->listener_complaint, LOG_LEVEL_ERROR,
+			    "event=listener_refused name=%s why=\"no descriptor is left for it: raise the limit of open files\"", name);
+		close(fd);
+		return;
+	}
 	if (index >= d->shared.count) /* any worker: by name, so that many unix listeners spread */
 		index = hash_bytes(&d->shared.home_key, name, text.len) % d->shared.count;
 	if (worker_listen(d->shared.worker[index], name, fd, d->sidecar_number, &reply) != ERR_OK)

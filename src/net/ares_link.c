@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "net/sockopt.h"
 
 #define CHANNELS_DEFAULT 32
 #define MISFITS_DEFAULT 64
@@ -79,7 +80,7 @@ struct ares_link {
 
 static int real_open(void *arg, int domain, int type, int protocol)
 {
-	return socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+	return sockopt_for_guest(socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
 }
 
 static int real_close(void *arg, int fd)

@@ -73,7 +73,7 @@ static int accept_one(struct listener *l, struct endpoint *out_source)
 {
 	struct sockaddr_storage sa = { 0 };
 	socklen_t len = sizeof(sa);
-	int fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = sockopt_for_guest(accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	metrics_add(l->metrics, METRIC_ACCEPT_CALLS, 1);
 	if (fd < 0)

@@ -16,6 +16,22 @@ static enum err set_int(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? ERR_OK : ERR_SYSTEM;
 }
 
+static int reserved_from = INT_MAX;
+
+void sockopt_reserve_from(int first)
+{
+	reserved_from = first;
+}
+
+int sockopt_for_guest(int fd)
+{
+	if (fd < reserved_from)
+		return fd;
+	close(fd);
+	errno = EMFILE;
+	return -1;
+}
+
 enum err sockopt_open_tcp(enum addr_family family, int *out_fd)
 {
 	int domain = family == ADDR_V4 ? AF_INET : AF_INET6;
@@ -23,7 +39,7 @@ enum err sockopt_open_tcp(enum addr_family family, int *out_fd)
 
 	if (family != ADDR_V4 && family != ADDR_V6)
 		return ERR_INVALID;
-	fd = socket(domain, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+	fd = sockopt_for_guest(socket(domain, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
 	if (fd < 0)
 		return ERR_SYSTEM;
 	*out_fd = fd;

@@ -9,7 +9,14 @@
 #include "base/attr.h"
 #include "base/err.h"
 
-/* A non-blocking, close-on-exec TCP socket of the family of `a`. SYSTEM with errno on failure. */
+/*
+ * Keep the descriptors from `first` on for control: guests may use up all others, not these. The kernel gives the lowest that is free, so
+ * its number says how many are taken. Called once, before there are threads; without it none are kept.
+ */
+void sockopt_reserve_from(int first);
+/* A descriptor that was just opened for a guest: itself, or closed and -1 with EMFILE when it is one of those kept. */
+int sockopt_for_guest(int fd);
+/* A non-blocking, close-on-exec TCP socket of the family of `a`, for a guest. SYSTEM with errno on failure. */
 enum err sockopt_open_tcp(enum addr_family family, int *out_fd) ATTR_MUST_CHECK;
 enum err sockopt_no_delay(int fd) ATTR_MUST_CHECK;
 /* Keepalive with explicit idle, interval and count, and TCP_USER_TIMEOUT. */

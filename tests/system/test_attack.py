@@ -130,7 +130,7 @@ def test_no_descriptors_left_neither_spins_nor_floods_the_log(lab, egress):
     e = egress(leases={"one.policy": "lease ls_0\n" + SOURCE + "allow tcp://allowed.test:7000\n"}, limits="ulimit -n 100", wait=False,
                listeners={f"n{i}": f"tcp:10.200.0.1:{5000 + i}" for i in range(30)})
     time.sleep(2)
-    fds = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(20)]
+    fds = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(60)]
     for s in fds:
         s.setblocking(False)
         s.connect_ex(str(e.control))
@@ -191,3 +191,22 @@ def test_tools_that_only_sit_there_do_not_keep_the_sidecar_out(lab, egress):
     finally:
         sitters.kill()
         sitters.wait()
+
+
+def test_a_guest_that_uses_up_descriptors_does_not_part_daemon_and_sidecar(lab, egress, names):
+    names.zone = {"many.test": {"A": [f"93.184.216.{i}" for i in range(50, 56)], "AAAA": []}}
+    one = "lease ls_one\n" + SOURCE + "allow tcp://many.test:1-9000\n"
+    e = egress(leases={"one.policy": one}, limits="ulimit -n 600", daemon="name_servers = 93.184.215.16\nconnections_per_lease = 10000\nconnects_per_s = 100000")
+    held = []
+    for i in range(180):
+        s = e.guest()
+        s.send(b"\x05\x01\x00" + request("many.test", 100 + i))
+        held.append(s)
+    time.sleep(2)
+    e.write("leases/one.policy", one + "deny other.test\n")
+    time.sleep(1)
+    lost = e.log().count("event=sidecar_lost")
+    for s in held:
+        s.close()
+    wait_for(lambda: e.is_ready() and e.health()["snapshot"] >= 2)
+    assert lost == 0
