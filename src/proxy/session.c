@@ -399,6 +399,9 @@ void session_on_deadline(struct session *s)
 		tunnel_on_deadline(s);
 		return;
 	case SESSION_ENDING:
+		/* Some clients (nc) stay until the way they send on ends as well. What they were told is theirs already. */
+		if (s->guest_fd >= 0)
+			(void)!sockopt_reset_on_close(s->guest_fd);
 		session_close(s);
 		return;
 	case SESSION_RESOLVING:
