@@ -22,7 +22,8 @@
 #define HOLD_MS 30         /* absence or a fault must last so long */
 #define GATHER_MS 3        /* events of one change come in bursts */
 #define WRITING_MAX 64     /* files being written that are known by name; more are not waited for */
-#define WRITING_MS 500     /* a writer who takes longer is not waited for */
+#define WRITING_MS 500     /* a writer who rests longer is not waited for */
+#define WRITING_ALL_MS 3000 /* nor one who takes longer in all */
 #define FILE_MAX (1u << 20)
 #define SAID_MAX 256       /* faults that are remembered as logged; beyond it they are only shown on request */
 #define NAME_EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
@@ -35,7 +36,7 @@ enum { FOLDER_ABOVE, FOLDER_ROOT, FOLDER_LEASES, FOLDER_PRESETS, FOLDER_CEILING,
 struct writing {
 	int watch;
 	uint64_t name; /* digest of the file's name */
-	uint64_t since_ms;
+	uint64_t since_ms, last_ms;
 };
 
 struct driver_file {
@@ -267,8 +268,10 @@ static bool is_writing(struct driver_file *d, uint64_t now_ms)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < d->writing_count; i++) {
-		if (now_ms - d->writing[i].since_ms < WRITING_MS)
-			d->writing[kept++] = d->writing[i];
+		const struct writing *w = &d->writing[i];
+
+		if (now_ms - w->last_ms < WRITING_MS && now_ms - w->since_ms < WRITING_ALL_MS)
+			d->writing[kept++] = *w;
 	}
 	d->writing_count = kept;
 	return kept > 0;
@@ -337,7 +340,7 @@ static void on_held(void *arg)
 
 static void note_writing(struct driver_file *d, const struct inotify_event *event)
 {
-	uint64_t name = digest_of(event->len > 0 ? event->name : "");
+	uint64_t name = digest_of(event->len > 0 ? event->name : ""), now_ms = clock_mono_ms();
 	size_t i = 0;
 
 	while (i < d->writing_count &&
@@ -346,8 +349,11 @@ static void note_writing(struct driver_file *d, const struct inotify_event *even
 	if ((event->mask & IN_MODIFY) != 0) {
 		if (i == d->writing_count && i < WRITING_MAX)
 			d->writing[d->writing_count++] =
-				(struct writing){ event->wd, name, clock_mono_ms() };
-	} else if (i < d->writing_count) {
+				(struct writing){ event->wd, name, now_ms, now_ms };
+		else if (i < d->writing_count)
+			d->writing[i].last_ms = now_ms;
+	} else if ((event->mask & (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE)) != 0 &&
+		   i < d->writing_count) {
 		d->writing[i] = d->writing[--d->writing_count];
 	}
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,6 +21,7 @@ struct seen {
 	bool had_fd;
 	enum err why;
 	bool close_in_message;
+	int others[2];
 	unsigned drained;
 };
 
@@ -38,8 +40,13 @@ static void on_message(void *arg, struct channel *c, const struct ctl_msg *msg, 
 		cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC, "inherited by programs we start");
 		close(fd);
 	}
-	if (seen->close_in_message)
+	if (seen->close_in_message) {
 		channel_close(c);
+		/* Somebody else's socket gets the number that is free now. */
+		fixture_packet_pair(seen->others);
+		fixture_send_packet(seen->others[0], "mine", 4, NULL, 0);
+		fixture_send_packet(seen->others[1], "mine", 4, NULL, 0);
+	}
 }
 
 static void on_closed(void *arg, struct channel *c, enum err why)
@@ -148,19 +155,57 @@ Test(channel, ends_at_every_packet_that_is_not_a_message_of_the_peer)
 	cr_assert_eq(fixture_fd_count(), before);
 }
 
-Test(channel, ends_at_a_packet_longer_than_any_message)
+Test(channel, takes_the_longest_message_and_nothing_behind_it)
 {
 	static uint8_t packet[CTL_MSG_MAX + 1];
+	static char text[65000];
+	struct ctl_msg msg = { .type = CTL_STATUS };
+	size_t len;
+
+	memset(text, 'x', sizeof(text));
+	msg.field[0].bytes = (struct text){ text, sizeof(text) };
+	msg.field[1].bytes = (struct text){ text, CTL_MSG_MAX - sizeof(text) - 12 };
+	len = ctl_msg_write(&msg, packet, CTL_MSG_MAX);
+	cr_assert_eq(len, CTL_MSG_MAX);
+	for (size_t more = 0; more <= 1; more++) {
+		struct loop *l = loop_create();
+		struct seen seen = { 0 };
+		struct channel *c;
+		int fds[2];
+
+		fixture_packet_pair(fds);
+		c = open_on(l, fds[0], CTL_FROM_SIDECAR, &seen);
+		fixture_send_packet(fds[1], packet, len + more, NULL, 0);
+		fixture_settle(l);
+		cr_expect_eq(seen.messages, 1 - more);
+		cr_expect_eq(seen.closes, more);
+		if (more == 0)
+			channel_close(c);
+		close(fds[1]);
+		loop_destroy(l);
+	}
+}
+
+Test(channel, ends_when_descriptors_were_lost_on_the_way)
+{
 	struct loop *l = loop_create();
 	struct seen seen = { 0 };
-	int fds[2];
+	struct rlimit limit, before;
+	uint8_t root[64];
+	size_t len = write_root(root);
+	int fds[2], two[2] = { 0, 0 }, next;
 
 	fixture_packet_pair(fds);
-	open_on(l, fds[0], CTL_FROM_DAEMON, &seen);
-	/* A good message in front does not help. */
-	write_ack(packet, 1);
-	fixture_send_packet(fds[1], packet, sizeof(packet), NULL, 0);
+	open_on(l, fds[0], CTL_FROM_SIDECAR, &seen);
+	fixture_send_packet(fds[1], root, len, two, 2);
+	/* There is room for one of the two, and one is what the table wants. */
+	next = dup(0);
+	close(next);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = (struct rlimit){ .rlim_cur = (rlim_t)next + 1, .rlim_max = before.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	fixture_settle(l);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 	cr_assert_eq(seen.messages, 0);
 	cr_assert_eq(seen.why, ERR_INVALID);
 	close(fds[1]);
@@ -239,6 +284,11 @@ Test(channel, may_be_closed_while_it_hands_over)
 	fixture_settle(l);
 	cr_assert_eq(seen.messages, 1);
 	cr_assert_eq(seen.closes, 0);
+	for (unsigned i = 0; i < 2; i++)
+		cr_assert_eq(recv(seen.others[i], packet, sizeof(packet), MSG_DONTWAIT), 4,
+			     "what was sent to the other's owner is still there");
+	close(seen.others[0]);
+	close(seen.others[1]);
 	close(fds[1]);
 	loop_destroy(l);
 	cr_assert_eq(fixture_fd_count(), before);
@@ -250,7 +300,7 @@ Test(channel, queues_for_a_slow_reader_up_to_its_limit_and_keeps_the_order)
 	struct loop *l = loop_create();
 	struct seen seen = { 0 };
 	static uint8_t packet[CTL_MSG_MAX];
-	static char long_text[60000];
+	static char long_text[15000];
 	struct ctl_msg msg = { .type = CTL_OUTPUT };
 	struct channel *c;
 	uint64_t sent = 0, done_count = 0;
@@ -280,6 +330,8 @@ Test(channel, queues_for_a_slow_reader_up_to_its_limit_and_keeps_the_order)
 			break;
 		cr_assert_lt(done_count, 100000);
 	}
+	cr_assert_gt(channel_queued(c), (size_t)1 << 20);
+	cr_assert_leq(channel_queued(c), ((size_t)1 << 20) + 16384);
 	channel_tell_drained(c, on_drained);
 	for (uint64_t i = 1; i < sent + done_count; i++) {
 		struct ctl_msg got;
@@ -301,6 +353,43 @@ Test(channel, queues_for_a_slow_reader_up_to_its_limit_and_keeps_the_order)
 	close(fds[1]);
 	loop_destroy(l);
 	cr_assert_eq(fixture_fd_count(), before);
+}
+
+Test(channel, lets_no_message_overtake_those_that_wait)
+{
+	struct loop *l = loop_create();
+	struct seen seen = { 0 };
+	static uint8_t packet[CTL_MSG_MAX];
+	static char long_text[60000];
+	struct ctl_msg msg = { .type = CTL_OUTPUT }, got;
+	struct channel *c;
+	uint64_t sent = 0;
+	ssize_t n;
+	int fds[2];
+
+	fixture_packet_pair(fds);
+	c = open_on(l, fds[0], CTL_FROM_DAEMON, &seen);
+	msg.field[1].bytes = (struct text){ long_text, sizeof(long_text) };
+	memset(long_text, 'x', sizeof(long_text));
+	while (channel_queued(c) == 0) {
+		msg.field[0].number = ++sent;
+		cr_assert_eq(channel_send(c, &msg, -1), ERR_OK);
+	}
+	/* Now there is room in the socket, and somebody before us. */
+	for (uint64_t i = 1; i < sent; i++)
+		cr_assert_gt(recv(fds[1], packet, sizeof(packet), 0), 0);
+	msg.field[0].number = sent + 1;
+	cr_assert_eq(channel_send(c, &msg, -1), ERR_OK);
+	fixture_settle(l);
+	for (uint64_t i = sent; i <= sent + 1; i++) {
+		n = recv(fds[1], packet, sizeof(packet), MSG_DONTWAIT);
+		cr_assert_gt(n, 0);
+		cr_assert_eq(ctl_msg_read(packet, (size_t)n, &got), PARSED_OK);
+		cr_assert_eq(got.field[0].number, i);
+	}
+	channel_close(c);
+	close(fds[1]);
+	loop_destroy(l);
 }
 
 Test(channel, keeps_descriptors_of_queued_messages_and_closes_them_with_itself)

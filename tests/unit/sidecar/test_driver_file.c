@@ -215,22 +215,36 @@ Test(driver_file, quarantines_a_fault_and_comes_back_when_it_is_mended)
 	bench_stop();
 }
 
+/* Away, seen to be away, and back under the same name: what editors do. Returns how long it was away. */
+static uint64_t step_out(void)
+{
+	uint64_t from_ms = clock_mono_ms();
+
+	cr_assert_eq(unlink(in_root("leases/a.policy")), 0);
+	turn_for(8);
+	cr_assert_eq(rename(in_root("a.next"), in_root("leases/a.policy")), 0);
+	return clock_mono_ms() - from_ms;
+}
+
 Test(driver_file, looks_past_a_loss_that_lasts_less_than_30_ms)
 {
-	unsigned offers;
+	bool was_short = false;
 
 	bench_start();
 	write_lease("leases/a.policy", "ls_a", "");
-	write_lease("a.next", "ls_a", "allow https://a.example.org\n");
 	start_driver();
-	offers = b->offers;
-	/* What editors do: away, and back under the same name. */
-	cr_assert_eq(unlink(in_root("leases/a.policy")), 0);
-	turn_for(10);
-	cr_assert_eq(rename(in_root("a.next"), in_root("leases/a.policy")), 0);
-	turn_for(100);
-	cr_assert_str_eq(b->held, "ls_a");
-	cr_assert_eq(b->offers, offers + 1, "the loss was never offered");
+	/* A busy machine may take longer over it, and then the loss is one. */
+	for (unsigned i = 0; i < 50 && !was_short; i++) {
+		unsigned offers = b->offers;
+
+		write_lease("a.next", "ls_a", i % 2 == 0 ? "allow https://a.example.org\n" : "");
+		was_short = step_out() < 20;
+		turn_for(60);
+		cr_assert_str_eq(b->held, "ls_a");
+		if (was_short)
+			cr_assert_eq(b->offers, offers + 1, "the loss was never offered");
+	}
+	cr_assert(was_short);
 	bench_stop();
 }
 
@@ -244,14 +258,18 @@ Test(driver_file, acts_on_a_file_only_once_it_is_closed)
 	start_driver();
 	snprintf(text, sizeof(text), "%s", fixture_read(in_root("leases/a.policy")));
 	fd = open(in_root("leases/a.policy"), O_WRONLY | O_TRUNC | O_CLOEXEC);
-	for (size_t i = 0; i < strlen(text); i++) {
-		cr_assert_eq(write(fd, text + i, 1), 1);
-		turn_for(1);
+	/* Longer than from one beat to the next. */
+	for (size_t i = 0; i < strlen(text); i += 4) {
+		size_t some = strlen(text) - i < 4 ? strlen(text) - i : 4;
+
+		cr_assert_eq(write(fd, text + i, some), (ssize_t)some);
+		turn_for(35);
 		cr_assert_eq(b->offers, 1, "after %zu bytes", i);
 	}
 	close(fd);
 	turn_for(50);
 	cr_assert_str_eq(b->held, "ls_a");
+	await_beat();
 	bench_stop();
 }
 

@@ -398,6 +398,25 @@ Test(sidecar, comes_back_to_a_daemon_that_went_away_or_broke_the_protocol)
 	bench_stop();
 }
 
+Test(sidecar, writes_nothing_into_the_page_of_a_new_daemon_before_it_adopted)
+{
+	bench_start();
+	start_sidecar();
+	await("root");
+	channel_close(d->channel);
+	d->channel = NULL;
+	gate_destroy(d->page);
+	cr_assert_eq(gate_create(4, &d->page), ERR_OK);
+	d->acks = false;
+	await("root");
+	/* Beats go on meanwhile. */
+	for (unsigned i = 0; i < 2200 / 5; i++)
+		loop_turn(d->loop, 5);
+	cr_expect_eq(refuse_at(), 0);
+	cr_expect_eq(gate_control(d->page), GATE_COLD);
+	bench_stop();
+}
+
 Test(sidecar, sends_what_a_new_configuration_says_and_keeps_the_old_for_a_faulty_one)
 {
 	bench_start();
