@@ -1,9 +1,9 @@
 """https rules: the bytes are TLS for the very name that was asked for, both hellos, before anything passes either way."""
-import threading
 import time
 
 import pytest
 import tls
+from raw_origin import Origin
 from socks import OK
 
 LEASE = """lease ls_tls
@@ -29,50 +29,6 @@ def opened(e, host="allowed.test", port=443):
     s = e.guest()
     assert s.open(host, port) == OK
     return s
-
-
-class Origin:
-    """One scripted connection: a socket in the origin's namespace that this test reads and writes."""
-
-    def __init__(self, lab, port=7100):
-        import socket
-        with lab.net.inside("origin"):
-            self.listener = socket.create_server(("93.184.215.15", port))
-        self.listener.settimeout(10)
-        self.conn = None
-        self.thread = threading.Thread(target=self._accept)
-        self.thread.start()
-
-    def _accept(self):
-        self.conn, _ = self.listener.accept()
-        self.conn.settimeout(10)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-        if self.conn:
-            self.conn.close()
-
-    def got(self, count):
-        self.thread.join()
-        data = b""
-        while len(data) < count:
-            more = self.conn.recv(count - len(data))
-            if not more:
-                break
-            data += more
-        return data
-
-    def is_silent(self):
-        """Nothing came, and the connection is over or quiet."""
-        self.thread.join()
-        self.conn.settimeout(0.5)
-        try:
-            return self.conn.recv(1) == b""
-        except (TimeoutError, ConnectionResetError):
-            return True
 
 
 def is_alert(data, description):
