@@ -428,6 +428,26 @@ void establish_release(struct session *s)
 	pool_give(&s->worker->establishes, e);
 }
 
+enum reason establish_judge_again(const struct session *s, const struct verdict *request)
+{
+	struct judge j = session_judge(s);
+	enum reason why = REASON_ALLOWED;
+
+	for (int i = 0; i < FAMILIES; i++) {
+		const struct family *f = &s->establish->family[i];
+
+		for (uint8_t n = 0; f->state == FAMILY_USABLE && n < f->permit_count; n++) {
+			struct addr_finding finding;
+			struct permit permit;
+			struct verdict v = judge_address(&j, &s->target, request, &f->permits[n].to.addr, &finding, &permit);
+
+			if (!v.allow)
+				why = reason_stronger(why, v.reason);
+		}
+	}
+	return why;
+}
+
 enum reason establish_deadline_reason(const struct session *s)
 {
 	return s->establish == NULL ? REASON_INTERNAL : REASON_DNS_TIMEOUT;

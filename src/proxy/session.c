@@ -152,6 +152,11 @@ enum reason session_judge_again(const struct session *s)
 		return REASON_ALLOWED; /* nothing was asked yet, so nothing was judged */
 	j = session_judge(s);
 	v = judge_request(&j, &s->target);
+	if (v.allow && s->establish != NULL) {
+		why = establish_judge_again(s, &v);
+		if (why != REASON_ALLOWED)
+			return why;
+	}
 	if (v.allow && s->upstream.addr.family != ADDR_NONE) {
 		struct verdict at = judge_address(&j, &s->target, &v, &s->upstream.addr, &finding, &permit);
 

@@ -151,6 +151,8 @@ void handshake_raw_name(const struct session *s, char *out_text, size_t cap);
 
 /* establish.c, for the others. */
 void establish_release(struct session *s);
+/* Does every address that it would dial still pass, `request` being allowed? ALLOWED, or why not: one that fails refuses the whole set. */
+enum reason establish_judge_again(const struct session *s, const struct verdict *request);
 /* Why resolving took too long: what is known so far. */
 enum reason establish_deadline_reason(const struct session *s);
 
