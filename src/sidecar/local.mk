@@ -7,12 +7,17 @@ libsidecar_a_SOURCES = \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
 	src/sidecar/floors.c src/sidecar/floors.h \
 	src/sidecar/base64.c src/sidecar/base64.h \
+	src/sidecar/driver_https.c src/sidecar/driver_https.h \
+	src/sidecar/driver_etcd.c src/sidecar/driver_etcd.h \
 	src/sidecar/endpoints.c src/sidecar/endpoints.h \
+	src/sidecar/etcd_line.c src/sidecar/etcd_line.h \
+	src/sidecar/etcd_request.c src/sidecar/etcd_request.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \
 	src/sidecar/holding.h \
 	src/sidecar/http.c src/sidecar/http.h \
+	src/sidecar/https_frame.c src/sidecar/https_frame.h \
 	src/sidecar/name_servers.c src/sidecar/name_servers.h \
 	src/sidecar/open_socket.c src/sidecar/open_socket.h \
 	src/sidecar/publish.c src/sidecar/publish.h \

@@ -9,10 +9,15 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/signed_fixture.c tests/unit/sidecar/signed_fixture.h \
 	tests/unit/sidecar/test_accept.c \
 	tests/unit/sidecar/test_floors.c \
+	tests/unit/sidecar/heard.c tests/unit/sidecar/heard.h \
 	tests/unit/sidecar/test_base64.c \
+	tests/unit/sidecar/test_driver_etcd.c \
+	tests/unit/sidecar/test_driver_https.c \
+	tests/unit/sidecar/test_etcd_line.c \
 	tests/unit/sidecar/test_endpoints.c \
 	tests/unit/sidecar/test_frames.c \
 	tests/unit/sidecar/test_http.c \
+	tests/unit/sidecar/test_https_frame.c \
 	tests/unit/sidecar/web.c tests/unit/sidecar/web.h \
 	tests/unit/sidecar/test_freshness.c \
 	tests/unit/sidecar/test_hand_over.c \
