@@ -1,6 +1,6 @@
 /*
  * Where policy comes from, seen by the rest of the sidecar: a driver says what is held now, completely, and beats while it can vouch
- * that this is still so. Each source is one file: driver_file.c.
+ * that this is still so. driver_file.c trusts this machine; driver_signed.c trusts signatures.
  */
 #ifndef EGRESS_SIDECAR_DRIVER_H
 #define EGRESS_SIDECAR_DRIVER_H
@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "base/sink.h"
 #include "config/fault.h"
 #include "net/loop.h"
 #include "sidecar/holding.h"
@@ -22,6 +23,12 @@ struct driver_events {
 	enum err (*on_holding)(void *arg, const struct holding *holding);
 	/* What was offered last was still right at `beat_ns` (clock_mono_ns), which lies before the confirmation began. */
 	void (*on_beat)(void *arg, uint64_t beat_ns);
+	/* Control was alive at `beat_ns`, but what it names is not what was offered last. */
+	void (*on_missing)(void *arg, uint64_t beat_ns);
+	/* Nothing may be believed (keyset ended, floors unreadable or unwritable), or it may again. */
+	void (*on_halt)(void *arg, bool is_halted);
+	/* At `mono_ns` of our clock it was at least `wall_ms`: so control says, and signs. */
+	void (*on_time)(void *arg, uint64_t wall_ms, uint64_t mono_ns);
 };
 
 struct driver;
@@ -31,6 +38,7 @@ struct driver_ops {
 	void (*close)(struct driver *d);
 	bool (*print)(struct driver *d, const char *lease, uint8_t out_print[STICKY_PRINT_LEN]);
 	void (*visit_faults)(struct driver *d, void (*visit)(void *arg, const struct fault *fault), void *arg);
+	void (*figures)(struct driver *d, struct sink *out); /* NULL: it has none */
 };
 
 /* Embedded as the first member of each driver. */
@@ -58,6 +66,13 @@ static inline bool driver_print(struct driver *d, const char *lease, uint8_t out
 static inline void driver_visit_faults(struct driver *d, void (*visit)(void *arg, const struct fault *fault), void *arg)
 {
 	d->ops->visit_faults(d, visit, arg);
+}
+
+/* Figures of its own in exposition format. */
+static inline void driver_figures(struct driver *d, struct sink *out)
+{
+	if (d->ops->figures != NULL)
+		d->ops->figures(d, out);
 }
 
 struct driver_file_options {

@@ -58,6 +58,13 @@ void freshness_match(struct freshness *f)
 	f->is_missing = false;
 }
 
+void freshness_halt(struct freshness *f, bool is_halted, uint64_t now_ns)
+{
+	if (is_halted && !f->is_halted)
+		f->halted_since_ns = now_ns;
+	f->is_halted = is_halted;
+}
+
 void freshness_deadlines(const struct freshness *f, uint64_t *out_refuse_at_ns, uint64_t *out_cut_at_ns)
 {
 	uint64_t refuse_at = 0, cut_at = 0;
@@ -68,6 +75,10 @@ void freshness_deadlines(const struct freshness *f, uint64_t *out_refuse_at_ns, 
 			refuse_at = at_most(refuse_at, f->missing_since_ns + STALE_MISSING_NS);
 		cut_at = at_most(f->match_ns + f->cut_after_ns, refuse_at + CUT_STALE_NS);
 	}
+	if (f->is_halted) {
+		refuse_at = 0;
+		cut_at = at_most(cut_at, f->halted_since_ns + f->cut_after_ns);
+	}
 	*out_refuse_at_ns = refuse_at;
 	*out_cut_at_ns = cut_at;
 }
@@ -76,6 +87,8 @@ enum gate_control freshness_state(const struct freshness *f, uint64_t now_ns)
 {
 	uint64_t refuse_at, cut_at;
 
+	if (f->is_halted)
+		return GATE_HALT;
 	if (!f->has_beat)
 		return GATE_COLD;
 	if (!f->has_match)

@@ -17,6 +17,8 @@ struct freshness {
 	uint64_t match_ns;         /* of the last beat whose holding every worker adopted */
 	bool is_missing;           /* the last beat names a holding that they have not adopted */
 	uint64_t missing_since_ns;
+	bool is_halted;            /* nothing may be believed */
+	uint64_t halted_since_ns;
 };
 
 void freshness_init(struct freshness *f, uint64_t refuse_after_s, uint64_t cut_after_s);
@@ -28,6 +30,8 @@ void freshness_beat(struct freshness *f, uint64_t beat_ns, bool is_adopted, uint
 void freshness_miss(struct freshness *f, uint64_t now_ns);
 /* What the last beat names is adopted now. */
 void freshness_match(struct freshness *f);
+/* Nothing may be believed any more, or it may again: new connections end at once, live ones after cut_after at the latest. */
+void freshness_halt(struct freshness *f, bool is_halted, uint64_t now_ns);
 /* Until when new connections, and live ones, may go on; 0 and 0 before the first match. */
 void freshness_deadlines(const struct freshness *f, uint64_t *out_refuse_at_ns, uint64_t *out_cut_at_ns);
 enum gate_control freshness_state(const struct freshness *f, uint64_t now_ns);

@@ -4,7 +4,9 @@ libsidecar_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS)
 libsidecar_a_SOURCES = \
 	src/sidecar/accept.c src/sidecar/accept.h \
 	src/sidecar/confine.c src/sidecar/confine.h \
+	src/sidecar/ceiling.c src/sidecar/ceiling.h \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
+	src/sidecar/driver_signed.c src/sidecar/driver_signed.h \
 	src/sidecar/floors.c src/sidecar/floors.h \
 	src/sidecar/base64.c src/sidecar/base64.h \
 	src/sidecar/driver_https.c src/sidecar/driver_https.h \
@@ -13,6 +15,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/etcd_line.c src/sidecar/etcd_line.h \
 	src/sidecar/etcd_request.c src/sidecar/etcd_request.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
+	src/sidecar/frames_file.c src/sidecar/frames_file.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \
 	src/sidecar/holding.h \
@@ -24,6 +27,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/resource.c src/sidecar/resource_internal.h \
 	src/sidecar/segment_store.c src/sidecar/segment_store_internal.h \
 	src/sidecar/sidecar.c src/sidecar/sidecar.h src/sidecar/sidecar_commands.c src/sidecar/sidecar_internal.h \
+	src/sidecar/signed_set.c src/sidecar/signed_set.h \
 	src/sidecar/status.c \
 	src/sidecar/sticky.c src/sidecar/sticky.h
 

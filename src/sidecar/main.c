@@ -114,7 +114,7 @@ static enum err open_source(struct program *p, struct fault_list *faults)
 		return e;
 	print_faults(faults);
 	if (e == ERR_UNSUPPORTED)
-		fprintf(stderr, "egress-sidecar: this build reads policy only from file: with trust = local\n");
+		fprintf(stderr, "egress-sidecar: this build reads policy only from file:\n");
 	else
 		fprintf(stderr, "egress-sidecar: policy source %s: %s; nothing was started\n",
 			p->config->sidecar.source.text, err_text(e));

@@ -73,6 +73,7 @@ struct publish {
 	enum publish_step step;
 	uint64_t retry_at_ns;     /* not before, after a refusal */
 	struct emitted root;      /* while shipping */
+	uint64_t said_ms, said_ns;      /* it was at least said_ms at said_ns; 0: nobody says */
 	struct log_limit complaint;
 };
 
@@ -254,9 +255,25 @@ static enum gate_slot_state state_of(uint8_t lease_state)
 	}
 }
 
-static void note_expiry(struct said *said, uint64_t exp_ms)
+/* The wall clock, unless it is behind what it must be. */
+static uint64_t least_wall_ms(const struct publish *p)
 {
-	uint64_t wall_ms = clock_wall_ms(), left_ms = exp_ms > wall_ms ? exp_ms - wall_ms : 0;
+	uint64_t wall_ms = clock_wall_ms(), now_ns = clock_mono_ns(), at_least = 0;
+
+	if (p->said_ms != 0 && now_ns >= p->said_ns)
+		at_least = p->said_ms + (now_ns - p->said_ns) / NS_PER_MS;
+	return wall_ms > at_least ? wall_ms : at_least;
+}
+
+void publish_set_time(struct publish *p, uint64_t wall_ms, uint64_t mono_ns)
+{
+	p->said_ms = wall_ms;
+	p->said_ns = mono_ns;
+}
+
+static void note_expiry(const struct publish *p, struct said *said, uint64_t exp_ms)
+{
+	uint64_t wall_ms = least_wall_ms(p), left_ms = exp_ms > wall_ms ? exp_ms - wall_ms : 0;
 
 	said->exp_ms = exp_ms;
 	said->exp_mono_ns = clock_mono_ns();
@@ -267,7 +284,7 @@ static void note_expiry(struct said *said, uint64_t exp_ms)
 }
 
 /* Verify a lease segment, as the daemon will, and read what matters here. */
-static enum err read_lease(const struct emitted *emitted, const char *id, struct said *out_said)
+static enum err read_lease(const struct publish *p, const struct emitted *emitted, const char *id, struct said *out_said)
 {
 	struct segment *segment;
 	const struct layout_lease *lease;
@@ -289,7 +306,7 @@ static enum err read_lease(const struct emitted *emitted, const char *id, struct
 	said.state = state_of(lease->state);
 	said.rev = lease->rev;
 	if (lease->exp_ms != 0)
-		note_expiry(&said, lease->exp_ms);
+		note_expiry(p, &said, lease->exp_ms);
 	memcpy(said.listener, listener.len == 0 ? "" : listener.at, listener.len);
 	*out_said = said;
 	e = ERR_OK;
@@ -315,7 +332,7 @@ static enum err take_lease(struct publish *p, const struct holding_lease *lease)
 	if (is_same_segment(&entry->wanted, lease->segment)) {
 		entry->offered = entry->wanted;
 	} else {
-		enum err e = read_lease(lease->segment, lease->id, &entry->offered);
+		enum err e = read_lease(p, lease->segment, lease->id, &entry->offered);
 
 		if (e != ERR_OK)
 			return e;
@@ -347,7 +364,7 @@ static void note_expired(struct lease_entry *entry, uint64_t wall_ms, uint64_t m
 static bool adopt_offer(struct publish *p)
 {
 	bool differs = !p->has_offer || memcmp(&p->offered, &p->wanted, sizeof(p->wanted)) != 0;
-	uint64_t wall_ms = clock_wall_ms(), mono_ns = clock_mono_ns();
+	uint64_t wall_ms = least_wall_ms(p), mono_ns = clock_mono_ns();
 	struct lease_entry *entry;
 
 	FOR_EACH_LEASE (entry, p) {
@@ -705,7 +722,7 @@ enum err publish_set_by_hand(struct publish *p, const char *lease, bool is_revok
 
 void publish_tick(struct publish *p)
 {
-	uint64_t wall_ms = clock_wall_ms(), mono_ns = clock_mono_ns();
+	uint64_t wall_ms = least_wall_ms(p), mono_ns = clock_mono_ns();
 	struct lease_entry *entry;
 
 	FOR_EACH_LEASE (entry, p) {

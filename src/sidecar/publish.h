@@ -52,6 +52,8 @@ void publish_on_drained(struct publish *p);
 enum err publish_offer(struct publish *p, const struct holding *holding) ATTR_MUST_CHECK;
 /* Is the newest holding adopted by the connected daemon? */
 bool publish_is_adopted(const struct publish *p);
+/* At `mono_ns` it was at least `wall_ms`: leases end by this time when the wall clock is behind it. */
+void publish_set_time(struct publish *p, uint64_t wall_ms, uint64_t mono_ns);
 /* Revoke leases whose time is over (wall or monotonic, whichever comes first); try a refused version again. Call each second. */
 void publish_tick(struct publish *p);
 

@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "control/channel.h"
 #include "control/command.h"
+#include "sidecar/driver_signed.h"
+#include "sidecar/frames_file.h"
 #include "sidecar/freshness.h"
 #include "sidecar/hand_over.h"
 #include "sidecar/name_servers.h"
@@ -56,7 +58,8 @@ static void on_adopted(void *arg)
 {
 	struct sidecar *s = arg;
 
-	freshness_match(&s->freshness);
+	if (!s->is_named_missing)
+		freshness_match(&s->freshness);
 	s->has_matched = s->has_matched || s->freshness.has_match;
 	set_deadlines(s);
 	send_status(s);
@@ -131,12 +134,37 @@ static void on_beat(void *arg, uint64_t beat_ns)
 	struct sidecar *s = arg;
 
 	review_sticky(s);
+	s->is_named_missing = false;
 	freshness_beat(&s->freshness, beat_ns, publish_is_adopted(s->publish), clock_mono_ns());
 	s->has_matched = s->has_matched || publish_is_adopted(s->publish);
 	set_deadlines(s);
 }
 
-static const struct driver_events driver_events = { on_holding, on_beat };
+static void on_missing(void *arg, uint64_t beat_ns)
+{
+	struct sidecar *s = arg;
+
+	s->is_named_missing = true;
+	freshness_beat(&s->freshness, beat_ns, false, clock_mono_ns());
+	set_deadlines(s);
+}
+
+static void on_halt(void *arg, bool is_halted)
+{
+	struct sidecar *s = arg;
+
+	freshness_halt(&s->freshness, is_halted, clock_mono_ns());
+	set_deadlines(s);
+}
+
+static void on_time(void *arg, uint64_t wall_ms, uint64_t mono_ns)
+{
+	struct sidecar *s = arg;
+
+	publish_set_time(s->publish, wall_ms, mono_ns);
+}
+
+static const struct driver_events driver_events = { on_holding, on_beat, on_missing, on_halt, on_time };
 
 static void hang_up(struct sidecar *s)
 {
@@ -307,6 +335,30 @@ static void on_tick(void *arg)
 	send_status(s);
 }
 
+/* Where signed documents come from. */
+static enum err open_frames(struct loop *loop, const struct config *config, struct frames_source **out_source)
+{
+	switch (config->sidecar.source.kind) {
+	case OPTION_SOURCE_FILE:
+		return frames_file_open(loop, config->sidecar.source.text, out_source);
+	default:
+		return ERR_UNSUPPORTED;
+	}
+}
+
+static enum err open_signed(struct loop *loop, const struct config *config, struct fault_list *faults, struct driver **out_driver)
+{
+	struct driver_signed_options options = { .cell = config->sidecar.cell,
+						 .ceiling = config->sidecar.ceiling,
+						 .keys = config->sidecar.keys,
+						 .state = config->sidecar.state,
+						 .refuse_after_ms = config->daemon.refuse_after_s * 1000,
+						 .report_allowed = config->daemon.report_allowed };
+	enum err e = open_frames(loop, config, &options.source);
+
+	return e == ERR_OK ? driver_signed_open(loop, &options, faults, out_driver) : e;
+}
+
 enum err sidecar_open_driver(struct loop *loop, const struct config *config, struct fault_list *faults,
 			     struct driver **out_driver)
 {
@@ -315,9 +367,9 @@ enum err sidecar_open_driver(struct loop *loop, const struct config *config, str
 					    .ceiling = options->ceiling,
 					    .report_allowed = config->daemon.report_allowed };
 
-	if (options->source.kind != OPTION_SOURCE_FILE || options->trust != OPTION_TRUST_LOCAL)
-		return ERR_UNSUPPORTED;
-	return driver_file_open(loop, &file, faults, out_driver);
+	if (options->source.kind == OPTION_SOURCE_FILE && options->trust == OPTION_TRUST_LOCAL)
+		return driver_file_open(loop, &file, faults, out_driver);
+	return open_signed(loop, config, faults, out_driver);
 }
 
 enum err sidecar_complete_config(struct config *config)
@@ -414,6 +466,7 @@ static bool needs_new_driver(const struct config *a, const struct config *b)
 	const char *ceiling_a = a->sidecar.ceiling, *ceiling_b = b->sidecar.ceiling;
 
 	return a->daemon.report_allowed != b->daemon.report_allowed ||
+	       (a->sidecar.trust == OPTION_TRUST_SIGNED && a->daemon.refuse_after_s != b->daemon.refuse_after_s) ||
 	       strcmp(ceiling_a == NULL ? "" : ceiling_a, ceiling_b == NULL ? "" : ceiling_b) != 0;
 }
 

@@ -15,7 +15,7 @@
 #include "sidecar/publish.h"
 #include "sidecar/sidecar.h"
 
-#define STATUS_TEXT_MAX 8192
+#define STATUS_TEXT_MAX 16384
 #define STICKY_ID_MAX 64
 
 /* Which state of a file was read. */
@@ -37,6 +37,7 @@ struct sidecar {
 
 	struct channel *channel;     /* owned; NULL while not connected */
 	struct gate *gate;           /* owned; NULL before WELCOME */
+	bool is_named_missing;       /* the last beat names what was not offered: adopting what was is no match */
 	bool has_matched;            /* since WELCOME: the page's deadlines are ours to write */
 	struct loop_timer dial, tick;
 	uint64_t backoff_ms;

@@ -59,5 +59,6 @@ size_t status_figures(const struct sidecar *s, char *out_text, size_t cap)
 	counter(&out, "egress_control_refusals_total", "Policies that the daemon refused.", s->refusals);
 	counter(&out, "egress_control_configuration_failures_total",
 		"Configurations that were not sound and not taken.", s->config_failures);
+	driver_figures(s->driver, &out);
 	return sink_ok(&out) ? out.len : 0;
 }

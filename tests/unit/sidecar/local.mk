@@ -15,6 +15,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_driver_https.c \
 	tests/unit/sidecar/test_etcd_line.c \
 	tests/unit/sidecar/test_endpoints.c \
+	tests/unit/sidecar/test_frames_file.c \
 	tests/unit/sidecar/test_frames.c \
 	tests/unit/sidecar/test_http.c \
 	tests/unit/sidecar/test_https_frame.c \
@@ -23,6 +24,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_hand_over.c \
 	tests/unit/sidecar/test_confine.c \
 	tests/unit/sidecar/test_driver_file.c \
+	tests/unit/sidecar/test_driver_signed.c \
 	tests/unit/sidecar/test_name_servers.c \
 	tests/unit/sidecar/test_publish.c \
 	tests/unit/sidecar/test_sidecar.c \

@@ -73,7 +73,7 @@ static void on_beat(void *arg, uint64_t beat_ns)
 	b->seen = true;
 }
 
-static const struct driver_events events = { on_holding, on_beat };
+static const struct driver_events events = { .on_holding = on_holding, .on_beat = on_beat };
 
 static const char *in_root(const char *name)
 {

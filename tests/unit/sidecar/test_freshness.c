@@ -119,3 +119,20 @@ Test(freshness, has_a_word_for_every_state)
 		cr_assert_str_neq(freshness_word((enum gate_control)i), "unknown");
 	cr_assert_str_eq(freshness_word((enum gate_control)99), "unknown");
 }
+
+Test(freshness, halts_at_once_and_cuts_after_its_time)
+{
+	struct freshness f = fresh_at(100);
+	uint64_t refuse_at, cut_at;
+
+	freshness_halt(&f, true, 105 * S);
+	cr_assert_eq(freshness_state(&f, 105 * S), GATE_HALT);
+	/* Neither beats nor saying it again move the end. */
+	freshness_beat(&f, 120 * S, true, 120 * S);
+	freshness_halt(&f, true, 121 * S);
+	freshness_deadlines(&f, &refuse_at, &cut_at);
+	cr_assert_eq(refuse_at, 0);
+	cr_assert_eq(cut_at, 135 * S);
+	freshness_halt(&f, false, 122 * S);
+	cr_assert_eq(freshness_state(&f, 122 * S), GATE_LIVE);
+}

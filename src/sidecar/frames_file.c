@@ -1,0 +1,355 @@
+/*
+ * Looks at the whole folder when inotify says so and each second, and tells what differs from the last look. Promises that a file is read
+ * again whenever anything about it changed, and that names which are no keys are never opened.
+ */
+#include "sidecar/frames_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/htab.h"
+#include "base/crypto.h"
+#include "base/log.h"
+#include "document/envelope.h"
+#include "document/lease_doc.h"
+
+#define LOOK_MS 1000
+#define GATHER_MS 3        /* events of one change come in bursts */
+#define FILES_MAX 150000
+#define EVENTS (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_CREATE)
+
+enum { FOLDER_TOP, FOLDER_LEASES, FOLDER_RULESETS, FOLDER_COUNT };
+
+/* Which state of a file was told. */
+struct stamp {
+	uint64_t device, inode, size;
+	int64_t mtime_ns, ctime_ns;
+};
+
+struct known {
+	struct htab_node node;
+	struct stamp stamp;
+	bool is_seen;
+	char key[FRAMES_KEY_MAX]; /* also its path below the folder */
+};
+
+struct frames_file {
+	struct frames_source source;
+	struct loop *loop;                  /* borrowed */
+	const struct frames_events *events; /* borrowed, static */
+	void *arg;                          /* borrowed */
+	char *folder;                       /* owned */
+	int notify;                         /* owned */
+	int watches[FOLDER_COUNT];
+	struct loop_watch readable;
+	struct loop_timer soon, next;
+	struct hash_key key;
+	struct htab known;                  /* of struct known, owned */
+	bool in_snapshot, has_changed;
+	char *buffer;                       /* owned: one envelope and a byte */
+	struct log_limit complaint;
+};
+
+static struct frames_file *of(struct frames_source *source)
+{
+	return CONTAINER_OF(source, struct frames_file, source);
+}
+
+static bool has_key(const struct htab_node *node, const void *key)
+{
+	return strcmp(CONTAINER_OF(node, const struct known, node)->key, key) == 0;
+}
+
+static struct known *known_for(struct frames_file *f, const char *key)
+{
+	uint64_t hash = hash_bytes(&f->key, key, strlen(key));
+	struct htab_node *node = htab_find(&f->known, hash, has_key, key);
+	struct known *known;
+
+	if (node != NULL)
+		return CONTAINER_OF(node, struct known, node);
+	if (f->known.count >= FILES_MAX || (known = alloc_zeroed(sizeof(*known))) == NULL)
+		return NULL;
+	snprintf(known->key, sizeof(known->key), "%s", key);
+	if (htab_insert(&f->known, &known->node, hash) != ERR_OK) {
+		alloc_free(known);
+		return NULL;
+	}
+	return known;
+}
+
+static void forget(struct frames_file *f, struct known *known)
+{
+	htab_remove(&f->known, &known->node);
+	alloc_free(known);
+}
+
+/* Everything is told as if for the first time. */
+static void forget_all(struct frames_file *f)
+{
+	struct htab_node *node;
+
+	while ((node = htab_next(&f->known, NULL)) != NULL)
+		forget(f, CONTAINER_OF(node, struct known, node));
+}
+
+
+static bool read_whole(struct frames_file *f, int fd, size_t *out_len)
+{
+	size_t len = 0;
+
+	while (len <= ENVELOPE_MAX) {
+		ssize_t n = read(fd, f->buffer + len, ENVELOPE_MAX + 1 - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	*out_len = len;
+	return true;
+}
+
+/* Tell a file when it differs from the last look; true when it was told. */
+static bool look_at(struct frames_file *f, int folder, const char *key, bool *out_is_beat)
+{
+	struct known *known;
+	struct stamp now;
+	struct stat st;
+	bool is_told = false;
+	size_t len;
+	int fd = openat(folder, key, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	known = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? known_for(f, key) : NULL;
+	if (known == NULL)
+		goto out;
+	now = (struct stamp){ st.st_dev, st.st_ino, (uint64_t)st.st_size,
+			      st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec,
+			      st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec };
+	known->is_seen = true;
+	if (memcmp(&now, &known->stamp, sizeof(now)) == 0 || !read_whole(f, fd, &len))
+		goto out;
+	known->stamp = now;
+	is_told = true;
+	*out_is_beat = strcmp(key, "beat") == 0;
+	if (*out_is_beat)
+		goto out;
+	f->has_changed = true;
+	f->events->on_put(f->arg, text_of(key), (struct text){ f->buffer, len });
+out:
+	close(fd);
+	return is_told;
+}
+
+static void look_into(struct frames_file *f, int top, const char *folder, char kind)
+{
+	char key[FRAMES_KEY_MAX];
+	int fd = openat(top, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	bool is_beat;
+
+	if (dir == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((entry = readdir(dir)) != NULL) {
+		uint8_t digest[32];
+		bool is_key = kind == 'l' ? lease_doc_id_is_valid(text_of(entry->d_name)) :
+					    text_to_bytes_hex(text_of(entry->d_name), digest, sizeof(digest));
+
+		if (is_key && snprintf(key, sizeof(key), "%c/%s", kind, entry->d_name) < (int)sizeof(key))
+			look_at(f, top, key, &is_beat);
+	}
+	closedir(dir);
+}
+
+static void tell_gone(struct frames_file *f)
+{
+	struct htab_node *node = htab_next(&f->known, NULL);
+
+	while (node != NULL) {
+		struct known *known = CONTAINER_OF(node, struct known, node);
+
+		node = htab_next(&f->known, node);
+		if (known->is_seen)
+			continue;
+		if (strcmp(known->key, "beat") != 0) {
+			f->has_changed = true;
+			f->events->on_del(f->arg, text_of(known->key));
+		}
+		forget(f, known);
+	}
+}
+
+static void watch_folders(struct frames_file *f)
+{
+	static const char *const names[] = { "", "/l", "/r" };
+	char path[4096];
+
+	for (unsigned i = 0; i < FOLDER_COUNT; i++) {
+		int before = f->watches[i];
+
+		snprintf(path, sizeof(path), "%s%s", f->folder, names[i]);
+		f->watches[i] = inotify_add_watch(f->notify, path, EVENTS | IN_ONLYDIR);
+		if (before >= 0 && before != f->watches[i])
+			inotify_rm_watch(f->notify, before);
+	}
+}
+
+/* Leases before the manifest, the beat last: a writer who goes in that order is never seen ahead of itself. */
+static void look(struct frames_file *f)
+{
+	bool is_beat = false, has_beat;
+	size_t len;
+	int top, fd;
+
+	watch_folders(f);
+	top = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0) {
+		log_limited(&f->complaint, LOG_LEVEL_WARN, "source_not_read path=%s errno=%d", f->folder, errno);
+		return;
+	}
+	for (struct htab_node *node = htab_next(&f->known, NULL); node != NULL; node = htab_next(&f->known, node))
+		CONTAINER_OF(node, struct known, node)->is_seen = false;
+	f->has_changed = false;
+	if (f->in_snapshot)
+		f->events->on_snap_begin(f->arg);
+	has_beat = look_at(f, top, "beat", &is_beat) && is_beat;
+	look_at(f, top, "m", &is_beat);
+	look_at(f, top, "keyset", &is_beat);
+	look_into(f, top, "r", 'r');
+	look_into(f, top, "l", 'l');
+	tell_gone(f);
+	if (f->in_snapshot)
+		f->events->on_snap_end(f->arg);
+	f->in_snapshot = false;
+	fd = has_beat ? openat(top, "beat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	if (fd >= 0 && read_whole(f, fd, &len))
+		f->events->on_mark(f->arg, (struct text){ f->buffer, len });
+	if (fd >= 0)
+		close(fd);
+	close(top);
+	if (f->has_changed || has_beat)
+		f->events->on_settled(f->arg);
+}
+
+static void start_timer(struct frames_file *f, struct loop_timer *timer, uint64_t after_ms)
+{
+	if (loop_timer_start(timer, after_ms) != ERR_OK)
+		log_limited(&f->complaint, LOG_LEVEL_ERROR, "timer_not_started");
+}
+
+static void on_next(void *arg)
+{
+	struct frames_file *f = arg;
+
+	start_timer(f, &f->next, LOOK_MS);
+	look(f);
+}
+
+static void on_soon(void *arg)
+{
+	look(arg);
+}
+
+static void on_notify(void *arg, int fd, unsigned what)
+{
+	struct frames_file *f = arg;
+	char bytes[16384];
+
+	/* Which file does not matter: all are looked at. */
+	if (read(fd, bytes, sizeof(bytes)) > 0 && !f->soon.started)
+		start_timer(f, &f->soon, GATHER_MS);
+}
+
+static enum err on_start(struct frames_source *source, const struct frames_events *events, void *arg)
+{
+	struct frames_file *f = of(source);
+	enum err e = loop_watch_start(&f->readable);
+
+	if (e != ERR_OK)
+		return e;
+	f->events = events;
+	f->arg = arg;
+	on_next(f);
+	return f->next.started ? ERR_OK : ERR_SYSTEM;
+}
+
+static void on_relist(struct frames_source *source)
+{
+	struct frames_file *f = of(source);
+
+	forget_all(f);
+	f->in_snapshot = true;
+	if (!f->soon.started)
+		start_timer(f, &f->soon, GATHER_MS);
+}
+
+static void on_close(struct frames_source *source)
+{
+	struct frames_file *f = of(source);
+
+	loop_timer_cancel(&f->soon);
+	loop_timer_cancel(&f->next);
+	if (f->notify >= 0) {
+		loop_watch_stop(&f->readable);
+		close(f->notify);
+	}
+	forget_all(f);
+	htab_finish(&f->known);
+	alloc_free(f->folder);
+	alloc_free(f->buffer);
+	alloc_free(f);
+}
+
+static const struct frames_ops ops = { on_start, on_relist, on_close };
+
+enum err frames_file_open(struct loop *loop, const char *folder, struct frames_source **out_source)
+{
+	struct frames_file *f = alloc_zeroed(sizeof(*f));
+	enum err e = ERR_OK;
+
+	if (f == NULL)
+		return ERR_NO_MEMORY;
+	f->source.ops = &ops;
+	f->loop = loop;
+	f->in_snapshot = true;
+	f->complaint = (struct log_limit){ .burst = 3, .interval_ms = 60000 };
+	htab_init(&f->known);
+	loop_timer_init(&f->soon, loop, on_soon, f);
+	loop_timer_init(&f->next, loop, on_next, f);
+	for (unsigned i = 0; i < FOLDER_COUNT; i++)
+		f->watches[i] = -1;
+	f->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (f->notify >= 0)
+		loop_watch_init(&f->readable, loop, f->notify, LOOP_READ, on_notify, f);
+	f->folder = alloc_copy(folder, strlen(folder));
+	f->buffer = alloc_array(ENVELOPE_MAX + 2, 1);
+	if (f->notify < 0)
+		e = ERR_SYSTEM;
+	else if (f->folder == NULL || f->buffer == NULL)
+		e = ERR_NO_MEMORY;
+	else
+		e = crypto_random(&f->key, sizeof(f->key));
+	if (e != ERR_OK) {
+		on_close(&f->source);
+		return e;
+	}
+	*out_source = &f->source;
+	return ERR_OK;
+}
