@@ -2,7 +2,7 @@
  * Whole sessions on scripted sockets and clock: a real worker between guests, name servers and origins of the input, under policies and a gate
  * that change on the way. A second, tiny reading of those policies says what may happen. Checked:
  * - a question is asked only for a name that a policy in force allowed, and an address dialled only when the name in force owns it by an answer
- *   that was given and passed whole, or a rule lists it, while the lease was open and of its generation;
+ *   that was given and passed whole, or a rule lists it, while the lease was open; nothing opens for a guest of an older generation;
  * - a refused session never hears success and never says more; what was allowed is decided once, and its end is told once;
  * - origins get no byte before success, and under typed rules none that does not start as the scheme does;
  * - descriptors, timers, watches and lookups return to zero.
@@ -56,6 +56,7 @@ struct guest {
 	int fd; /* owned; -1 */
 	bool is_plain;   /* its handshake is a whole and honest one */
 	bool was_allowed, was_refused, has_ended;
+	uint32_t generation; /* of the lease when a plain one asked */
 	uint8_t heard[16];
 	size_t heard_len;
 };
@@ -162,6 +163,11 @@ static void on_dial(void *arg, const struct endpoint *to)
 	REQUIRE(is_listed || is_owned(w.now, to));
 }
 
+static uint32_t generation_now(void)
+{
+	return gate_generation(w.proxy.shared.gate, proxy_fake_slot(&w.proxy, "guest"));
+}
+
 static void on_record(void *arg, const struct record *r)
 {
 	struct guest *g = &w.guests[r->source.port - 1];
@@ -178,6 +184,8 @@ static void on_record(void *arg, const struct record *r)
 		g->was_refused = true;
 		return;
 	}
+	/* What was permitted to an older generation never opens. */
+	REQUIRE(!g->is_plain || g->generation == generation_now());
 	REQUIRE(!g->was_allowed && r->target_known && r->upstream.addr.family != ADDR_NONE);
 	g->was_allowed = true;
 }
@@ -270,6 +278,8 @@ static void step_guest(void)
 	bytes[len++] = (uint8_t)(port >> 8);
 	bytes[len++] = (uint8_t)port;
 	say(g, bytes, len);
+	g->generation = generation_now();
+	advance(0);
 }
 
 static void step_say(void)
