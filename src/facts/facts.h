@@ -23,6 +23,7 @@ struct facts {
 	enum facts_phase phase;
 	struct target target;        /* always known: host and port as asked */
 	enum name_class name_class;  /* of target.name; ORDINARY for addresses */
+	bool ech_public;             /* target.name only ever hides another one: no wildcard allows it */
 
 	bool scheme_known;           /* STREAM, REDIRECT, explain with a scheme */
 	enum scheme scheme;

@@ -29,6 +29,12 @@ static const char *const special_suffixes[] = {
 	"localhost", "local", "internal", "home.arpa", "arpa", "onion", "invalid",
 };
 
+static const char *const ech_public_names[] = {
+#define ECH_PUBLIC_NAME(name) name,
+#include "facts/ech_public_names.def"
+#undef ECH_PUBLIC_NAME
+};
+
 static bool is_within_any(const struct dname *name, const char *const *suffixes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -46,4 +52,13 @@ enum name_class special_names_classify(const struct dname *name)
 	    is_within_any(name, special_suffixes, ARRAY_LEN(special_suffixes)))
 		return NAME_SPECIAL;
 	return NAME_ORDINARY;
+}
+
+bool special_names_is_ech_public(const struct dname *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(ech_public_names); i++) {
+		if (text_is(text_of(name->text), ech_public_names[i]))
+			return true;
+	}
+	return false;
 }

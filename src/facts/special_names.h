@@ -2,6 +2,8 @@
 #ifndef EGRESS_FACTS_SPECIAL_NAMES_H
 #define EGRESS_FACTS_SPECIAL_NAMES_H
 
+#include <stdbool.h>
+
 #include "base/dname.h"
 
 enum name_class {
@@ -11,5 +13,10 @@ enum name_class {
 };
 
 enum name_class special_names_classify(const struct dname *name);
+/*
+ * Is it a name that only ever stands before an encrypted ClientHello (policy/ech_public_names)? An ordinary name, but one behind which
+ * nobody sees the true destination: only a rule that names it may allow it.
+ */
+bool special_names_is_ech_public(const struct dname *name);
 
 #endif

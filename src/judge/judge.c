@@ -52,10 +52,12 @@ static struct facts build_facts(const struct judge *j, enum facts_phase phase,
 		.generation = j->generation,
 	};
 
-	if (target->kind == TARGET_NAME)
+	if (target->kind == TARGET_NAME) {
 		f.name_class = special_names_classify(&target->name);
-	else
+		f.ech_public = special_names_is_ech_public(&target->name);
+	} else {
 		know_address(j, &target->addr, &f);
+	}
 	return f;
 }
 

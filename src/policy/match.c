@@ -222,6 +222,10 @@ static void on_rule(void *arg, uint32_t number)
 
 	if (w->denies_only && !deny)
 		return;
+	if (!deny && w->facts->ech_public && r->host == RULE_HOST_WILDCARD) {
+		trace_note(w->trace, w->source, w->segment, number, TRACE_HIDES_A_NAME);
+		return;
+	}
 	w->side->host_listed[(r->flags & LAYOUT_RULE_REPORT) != 0 ? REPORTED : ENFORCED] |= !deny;
 	if (!port_holds(w, r))
 		trace_note(w->trace, w->source, w->segment, number, TRACE_PORT_DIFFERS);

@@ -43,6 +43,8 @@ const char *trace_result_text(enum trace_result r)
 		return "the place of the address is not known";
 	case TRACE_REPORT_ONLY:
 		return "matches, but only reports";
+	case TRACE_HIDES_A_NAME:
+		return "a wildcard does not cover a name that hides another one";
 	}
 	return "unknown";
 }

@@ -22,6 +22,7 @@ enum trace_result {
 	TRACE_PLACE_DIFFERS,
 	TRACE_PLACE_UNKNOWN,
 	TRACE_REPORT_ONLY,
+	TRACE_HIDES_A_NAME,
 };
 
 struct trace_step {

@@ -27,6 +27,8 @@ class Tables:
         folder = pathlib.Path(folder)
         self.rows = [(ipaddress.ip_network(prefix), word) for name in ("ipv4.txt", "ipv6.txt", "metadata.txt")
                      for prefix, word, _, _ in rows_of(folder / name, 4)]
+        names = (folder.parent / "ech_public_names").read_text().splitlines()
+        self.ech_public = {line for line in names if line and not line.startswith("#")}
         self.forms = [(ipaddress.ip_network(prefix), int(at), inverted == "inverted")
                       for prefix, at, inverted, _ in rows_of(folder / "embedded.txt", 4)]
 

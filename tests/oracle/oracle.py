@@ -55,6 +55,7 @@ class Target:
 class Oracle:
     def __init__(self, root, tables, site):
         self.root, self.tables, self.site = root, tables, site
+        self.ech_public = tables.ech_public
 
     # --- lease and target -----------------------------------------------------------------------------------------------------
 
@@ -106,6 +107,12 @@ class Oracle:
     def covers(self, rule, target):
         return rule.host.covers_name(target.name) if target.name is not None else rule.host.covers_address(target.address)
 
+    def lets(self, rule, target):
+        """As covers, for allow rules: no wildcard covers a name that only stands before an encrypted one."""
+        if target.name in self.ech_public and rule.host.below is not None:
+            return False
+        return self.covers(rule, target)
+
     def denies(self, rules, target, address, finding):
         """Deny rules that apply: those of the host, and of each address that it would come to."""
         found = []
@@ -125,7 +132,7 @@ class Oracle:
         """The groups rule and place, for the request, one address of it, or its bytes of a known scheme."""
         ceiling = self.root.ceiling.rules
         reports = lease.report and self.root.report_allowed
-        listed = [r for r in lease.rules if r.allow and self.covers(r, target)]
+        listed = [r for r in lease.rules if r.allow and self.lets(r, target)]
         here = [r for r in listed if r.has_port(target.port)]
         typed = [r for r in here if r.scheme != "tcp" and not r.report]
         opaque = [r for r in here if r.scheme == "tcp" and not r.report]
@@ -155,7 +162,7 @@ class Oracle:
         # The ceiling must let in one of the candidates; without any, whatever was asked for.
         wanted = schemes or ({scheme} if scheme else ALL_SCHEMES)
         ceiling_denies = self.denies(ceiling, target, address, finding)
-        open_rules = [r for r in ceiling if r.allow and not r.report and self.covers(r, target) and r.has_port(target.port)]
+        open_rules = [r for r in ceiling if r.allow and not r.report and self.lets(r, target) and r.has_port(target.port)]
         covered = set().union(*(self.scheme_cover(r) for r in open_rules)) & wanted
 
         if why == "rule_deny" and not reports:

@@ -84,3 +84,25 @@ Test(special_names, names_that_only_look_alike_are_ordinary)
 
 	check_all(texts, ARRAY_LEN(texts), NAME_ORDINARY);
 }
+
+Test(special_names, knows_the_names_that_only_hide_others)
+{
+	static const struct {
+		const char *text;
+		bool hides;
+	} rows[] = {
+		{ "cloudflare-ech.com", true },
+		{ "public.tls-ech.dev", true },
+		{ "cover.defo.ie", true },
+		{ "www.cloudflare-ech.com", false },
+		{ "ech.com", false },
+		{ "tls-ech.dev", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct dname name;
+
+		cr_assert_eq(dname_parse(text_of(rows[i].text), DNAME_FINAL_DOT_DROP, &name), DNAME_OK);
+		cr_expect_eq(special_names_is_ech_public(&name), rows[i].hides, "%s", rows[i].text);
+	}
+}
