@@ -68,7 +68,7 @@ def test_a_refused_request_is_answered_with_403_and_never_reaches_the_origin(lab
         said = json.loads(body)
         assert said["reason"] == reason and "fix_action" not in said
         assert s.rest() == b""
-    assert e.wait_record(status_code=reason)["metadata"]["uid"] == said["decision"]
+    assert e.wait_record(status_code=reason)["metadata"]["correlation_uid"] == said["decision"]
     assert not [line for line in lab.origin_lines()[before:] if line.startswith("request")]
 
 

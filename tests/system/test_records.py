@@ -4,7 +4,7 @@ import os
 import re
 import socket
 import time
-from pathlib import Path
+from contextlib import suppress
 
 import jsonschema
 import pytest
@@ -200,7 +200,8 @@ def test_the_admin_socket_serves_get_and_bounds_what_it_reads(e):
     held = [socket.socket(socket.AF_UNIX) for _ in range(60)]
     for s in held:
         s.connect(str(e.folder / "admin.sock"))
-        s.sendall(b"GET /met")
+        with suppress(BrokenPipeError):  # those beyond its bound are closed at once
+            s.sendall(b"GET /met")
     for s in held:
         s.close()
     wait_for(lambda: e.descriptors() <= before)
