@@ -153,6 +153,8 @@ static void check_sidecar(const struct checker *k, enum config_reader reader)
 	}
 	if ((s->tls_certificate == NULL) != (s->tls_key == NULL))
 		need_key(k, false, s->tls_key == NULL ? "tls_key" : "tls_certificate", "because the other one is given");
+	if ((s->etcd_user == NULL) != (s->etcd_password == NULL))
+		need_key(k, false, s->etcd_user == NULL ? "etcd_user" : "etcd_password", "because the other one is given");
 }
 
 void config_check(const struct config *c, enum config_reader reader, const char *file, const struct config_seen *seen,

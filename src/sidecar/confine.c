@@ -85,6 +85,7 @@ static void gather(const struct config *config, const char *config_path)
 	add_around(&to_read, config->sidecar.tls_ca);
 	add_around(&to_read, config->sidecar.tls_certificate);
 	add_around(&to_read, config->sidecar.tls_key);
+	add_around(&to_read, config->sidecar.etcd_password);
 	add_around(&to_read, config->daemon.geo_country);
 	add_around(&to_read, config->daemon.geo_asn);
 	add(&to_write, config->sidecar.state, strlen(config->sidecar.state));

@@ -16,6 +16,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/etcd_request.c src/sidecar/etcd_request.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
 	src/sidecar/frames_file.c src/sidecar/frames_file.h \
+	src/sidecar/frames_remote.c src/sidecar/frames_remote.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \
 	src/sidecar/hand_over.c src/sidecar/hand_over.h \
 	src/sidecar/holding.h \

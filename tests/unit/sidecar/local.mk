@@ -17,6 +17,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_endpoints.c \
 	tests/unit/sidecar/test_frames_file.c \
 	tests/unit/sidecar/test_frames.c \
+	tests/unit/sidecar/test_frames_remote.c \
 	tests/unit/sidecar/test_http.c \
 	tests/unit/sidecar/test_https_frame.c \
 	tests/unit/sidecar/web.c tests/unit/sidecar/web.h \
