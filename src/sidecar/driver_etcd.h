@@ -13,7 +13,7 @@ struct driver_etcd_options {
 	const char *cell;         /* borrowed for the call */
 	const char *user;         /* NULL or "": without authentication; borrowed for the call */
 	const char *password;     /* borrowed for the call; kept until close */
-	struct http_options tls;  /* texts borrowed for good */
+	struct http_options tls;  /* borrowed for the call */
 };
 
 /* INVALID: a member, a cell or half of a certificate pair that cannot be used. */

@@ -11,7 +11,7 @@
 struct driver_https_options {
 	const char *urls;        /* "https://A,https://B/base": borrowed for the call */
 	const char *cell;        /* borrowed for the call */
-	struct http_options tls; /* texts borrowed for good */
+	struct http_options tls; /* borrowed for the call */
 };
 
 /* INVALID: an URL, a cell or half of a certificate pair that cannot be used. */

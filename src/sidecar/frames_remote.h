@@ -10,7 +10,7 @@
 
 /*
  * An https: or etcd: source. UNSUPPORTED for any other; SYSTEM when the password file cannot be read; INVALID when an address, the cell, a
- * password or half of a certificate pair cannot be used. `options` must outlive the source.
+ * password or half of a certificate pair cannot be used. `options` are borrowed for the call.
  */
 enum err frames_remote_open(struct loop *loop, const struct sidecar_options *options, struct frames_source **out_source)
 	ATTR_MUST_CHECK;

@@ -17,7 +17,7 @@
 
 struct http {
 	struct loop *loop;           /* borrowed */
-	struct http_options options; /* texts borrowed */
+	char *ca, *certificate, *key; /* owned; NULL: not set */
 	CURLM *multi;                /* owned */
 	struct loop_timer timer;     /* libcurl's own */
 	struct list requests;        /* of struct http_request */
@@ -227,20 +227,20 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
 
 #define SET(option, value) (set = set && curl_easy_setopt(r->easy, option, value) == CURLE_OK)
 
-static bool set_tls(struct http_request *r, const struct http_options *o)
+static bool set_tls(struct http_request *r, const struct http *h)
 {
 	bool set = true;
 
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
 	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (o->ca != NULL && o->ca[0] != '\0') {
-		SET(CURLOPT_CAINFO, o->ca);
+	if (h->ca != NULL) {
+		SET(CURLOPT_CAINFO, h->ca);
 		SET(CURLOPT_CAPATH, NULL);
 	}
-	if (o->certificate != NULL && o->certificate[0] != '\0') {
-		SET(CURLOPT_SSLCERT, o->certificate);
-		SET(CURLOPT_SSLKEY, o->key);
+	if (h->certificate != NULL) {
+		SET(CURLOPT_SSLCERT, h->certificate);
+		SET(CURLOPT_SSLKEY, h->key);
 	}
 	return set;
 }
@@ -280,7 +280,7 @@ static bool set_up(struct http_request *r, const struct http_request_options *o)
 		SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)o->body.len);
 		SET(CURLOPT_POSTFIELDS, r->body);
 	}
-	return set_limits(r, o) && set_tls(r, &r->http->options) && set;
+	return set_limits(r, o) && set_tls(r, r->http) && set;
 }
 
 #undef SET
@@ -350,6 +350,27 @@ static bool is_set(const char *text)
 	return text != NULL && text[0] != '\0';
 }
 
+static bool keep_path(const char *path, char **out_copy)
+{
+	if (!is_set(path))
+		return true;
+	*out_copy = alloc_copy(path, strlen(path));
+	return *out_copy != NULL;
+}
+
+void http_destroy(struct http *h)
+{
+	if (h == NULL)
+		return;
+	curl_multi_cleanup(h->multi);
+	loop_timer_cancel(&h->timer);
+	alloc_free(h->ca);
+	alloc_free(h->certificate);
+	alloc_free(h->key);
+	alloc_free(h);
+	curl_global_cleanup();
+}
+
 enum err http_create(struct loop *loop, const struct http_options *options, struct http **out_http)
 {
 	struct http *h;
@@ -359,14 +380,16 @@ enum err http_create(struct loop *loop, const struct http_options *options, stru
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return ERR_UNSUPPORTED;
 	h = alloc_zeroed(sizeof(*h));
-	if (h == NULL)
-		goto out;
+	if (h == NULL) {
+		curl_global_cleanup();
+		return ERR_NO_MEMORY;
+	}
 	h->loop = loop;
-	h->options = *options;
 	list_init(&h->requests);
 	loop_timer_init(&h->timer, loop, on_timer, h);
 	h->multi = curl_multi_init();
-	if (h->multi == NULL || curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted) != CURLM_OK ||
+	if (h->multi == NULL || !keep_path(options->ca, &h->ca) || !keep_path(options->certificate, &h->certificate) ||
+	    !keep_path(options->key, &h->key) || curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted) != CURLM_OK ||
 	    curl_multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h) != CURLM_OK ||
 	    curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted) != CURLM_OK ||
 	    curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h) != CURLM_OK ||
@@ -375,19 +398,6 @@ enum err http_create(struct loop *loop, const struct http_options *options, stru
 	*out_http = h;
 	return ERR_OK;
 out:
-	if (h != NULL)
-		curl_multi_cleanup(h->multi);
-	alloc_free(h);
-	curl_global_cleanup();
+	http_destroy(h);
 	return ERR_NO_MEMORY;
-}
-
-void http_destroy(struct http *h)
-{
-	if (h == NULL)
-		return;
-	curl_multi_cleanup(h->multi);
-	loop_timer_cancel(&h->timer);
-	alloc_free(h);
-	curl_global_cleanup();
 }

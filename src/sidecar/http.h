@@ -18,7 +18,7 @@
 
 struct http;
 
-/* All borrowed for as long as the http lives; NULL or "": not set. */
+/* Paths, copied; NULL or "": not set. */
 struct http_options {
 	const char *ca;          /* file with the authorities that count; unset: the system's */
 	const char *certificate; /* ours, for mutual TLS */

@@ -113,11 +113,7 @@ static enum err open_source(struct program *p, struct fault_list *faults)
 	if (e == ERR_OK)
 		return e;
 	print_faults(faults);
-	if (e == ERR_UNSUPPORTED)
-		fprintf(stderr, "egress-sidecar: this build reads policy only from file:\n");
-	else
-		fprintf(stderr, "egress-sidecar: policy source %s: %s; nothing was started\n",
-			p->config->sidecar.source.text, err_text(e));
+	fprintf(stderr, "egress-sidecar: policy source %s: %s; nothing was started\n", p->config->sidecar.source.text, err_text(e));
 	return e;
 }
 

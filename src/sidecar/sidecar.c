@@ -18,6 +18,7 @@
 #include "control/command.h"
 #include "sidecar/driver_signed.h"
 #include "sidecar/frames_file.h"
+#include "sidecar/frames_remote.h"
 #include "sidecar/freshness.h"
 #include "sidecar/hand_over.h"
 #include "sidecar/name_servers.h"
@@ -338,12 +339,9 @@ static void on_tick(void *arg)
 /* Where signed documents come from. */
 static enum err open_frames(struct loop *loop, const struct config *config, struct frames_source **out_source)
 {
-	switch (config->sidecar.source.kind) {
-	case OPTION_SOURCE_FILE:
+	if (config->sidecar.source.kind == OPTION_SOURCE_FILE)
 		return frames_file_open(loop, config->sidecar.source.text, out_source);
-	default:
-		return ERR_UNSUPPORTED;
-	}
+	return frames_remote_open(loop, &config->sidecar, out_source);
 }
 
 static enum err open_signed(struct loop *loop, const struct config *config, struct fault_list *faults, struct driver **out_driver)
