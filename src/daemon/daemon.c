@@ -133,7 +133,7 @@ static void on_all_adopted(struct adoption *a)
 	sidecar_link_adopted(d, d->adopted_version);
 }
 
-static void on_adopted(void *arg, struct worker *w, uint64_t ended)
+static void on_adopted(void *arg, unsigned worker, uint64_t ended)
 {
 	struct adoption *a = arg;
 
@@ -218,12 +218,12 @@ enum err daemon_load_geo(struct daemon *d)
 
 static void on_drain_tick(void *arg);
 
-static void on_drained(void *arg, struct worker *w, uint64_t left)
+static void on_drained(void *arg, unsigned worker, uint64_t left)
 {
 	struct daemon *d = arg;
 
 	if (left > 0)
-		log_line(LOG_LEVEL_INFO, "event=draining worker=%u sessions=%llu", w->index, (unsigned long long)left);
+		log_line(LOG_LEVEL_INFO, "event=draining worker=%u sessions=%llu", worker, (unsigned long long)left);
 	if (!d->drain_timer.started && loop_timer_start(&d->drain_timer, 100) != ERR_OK)
 		loop_stop(d->loop);
 }

@@ -42,7 +42,7 @@ static uint64_t ask(void *arg, struct worker *w)
 	return 0;
 }
 
-static void on_asked(void *arg, struct worker *w, uint64_t result)
+static void on_asked(void *arg, unsigned worker, uint64_t result)
 {
 	struct report *r = arg;
 
@@ -82,7 +82,7 @@ void report_start(struct daemon *d, struct command_call *call, report_fn *fn, co
 		if (worker_call(d->shared.worker[i], ask, r, &reply) == ERR_OK)
 			r->remaining++;
 	}
-	on_asked(r, NULL, 0);
+	on_asked(r, 0, 0);
 }
 
 static bool is_asked_for(const struct lease_home *h, const struct report_question *q)

@@ -190,7 +190,7 @@ struct revocation {
 	uint64_t closed, since_ns;
 };
 
-static void on_revoked(void *arg, struct worker *w, uint64_t closed)
+static void on_revoked(void *arg, unsigned worker, uint64_t closed)
 {
 	struct revocation *r = arg;
 	struct daemon *d = r->daemon;
@@ -240,14 +240,14 @@ static void on_revoke(struct daemon *d, const struct ctl_msg *msg)
 			}
 		}
 	}
-	on_revoked(r, NULL, 0);
+	on_revoked(r, 0, 0);
 }
 
 /* What becomes of a listening socket that was handed to a worker. */
-static void on_listening(void *arg, struct worker *w, uint64_t ok)
+static void on_listening(void *arg, unsigned worker, uint64_t ok)
 {
 	if (!ok)
-		log_line(LOG_LEVEL_ERROR, "event=listener_refused worker=%u", w->index);
+		log_line(LOG_LEVEL_ERROR, "event=listener_refused worker=%u", worker);
 }
 
 static void on_listener(struct daemon *d, const struct ctl_msg *msg, int fd)

@@ -86,7 +86,8 @@ void worker_run(struct worker *w);
  * Orders from other threads: each is one post; `on_done` runs on `reply_loop` afterwards with `arg`. They fail only for memory,
  * and then nothing happened.
  */
-typedef void worker_done_fn(void *arg, struct worker *w, uint64_t result);
+/* By number, for the last answers come when their worker is gone. */
+typedef void worker_done_fn(void *arg, unsigned worker, uint64_t result);
 struct worker_reply {
 	struct loop *loop;       /* NULL: nobody wants to know */
 	worker_done_fn *on_done;

@@ -8,7 +8,8 @@
 struct order {
 	struct loop_message message;
 	struct loop_deferred at_end; /* ADOPT waits for the end of the turn */
-	struct worker *worker;       /* borrowed */
+	struct worker *worker;       /* borrowed until carried out */
+	unsigned index;              /* of the worker */
 	uint64_t (*carry_out)(struct order *o);
 	struct worker_reply reply;
 	uint64_t result;
@@ -27,7 +28,7 @@ static void on_reply(void *arg)
 {
 	struct order *o = arg;
 
-	o->reply.on_done(o->reply.arg, o->worker, o->result);
+	o->reply.on_done(o->reply.arg, o->index, o->result);
 	alloc_free(o);
 }
 
@@ -61,6 +62,7 @@ static struct order *order_create(struct worker *w, uint64_t (*carry_out)(struct
 	if (o == NULL)
 		return NULL;
 	o->worker = w;
+	o->index = w->index;
 	o->carry_out = carry_out;
 	o->fd = -1;
 	if (reply != NULL)
