@@ -129,6 +129,14 @@ static unsigned stream_schemes(const struct verdict *request, const struct judge
 	return request->schemes & BIT(seen->scheme);
 }
 
+/* The scheme that the rules are asked for. HTTP where only a WebSocket may be opened goes on as one: plain HTTP may be the ceiling's to refuse. */
+static enum scheme asked_scheme(unsigned schemes, const struct judge_stream *seen)
+{
+	if (schemes == BIT(SCHEME_TCP))
+		return SCHEME_TCP;
+	return (schemes & BIT(seen->scheme)) != 0 ? seen->scheme : SCHEME_WS;
+}
+
 static enum reason tls_reason(const struct target *target, const struct verdict *so_far,
 			      const struct judge_stream *seen)
 {
@@ -204,8 +212,7 @@ struct verdict judge_stream(const struct judge *j, const struct target *target,
 		return refuse(j, why);
 	if (schemes == 0)
 		return mismatch(j, target, request, seen);
-	v = ask_scheme(j, PHASE_STREAM, target,
-		       schemes == BIT(SCHEME_TCP) ? SCHEME_TCP : seen->scheme);
+	v = ask_scheme(j, PHASE_STREAM, target, asked_scheme(schemes, seen));
 	if (!v.allow && v.reason == REASON_SCHEME_NOT_ALLOWED)
 		v.reason = REASON_SCHEME_MISMATCH;
 	if (!v.allow)

@@ -237,7 +237,9 @@ class Oracle:
             if not (verdict.allow and verdict.would_deny):
                 return Verdict("scheme_not_allowed")
         else:
-            verdict = self.rules_say(lease, target, "tcp" if schemes == {"tcp"} else seen, target.address, finding)
+            # Bytes choose among what lease and ceiling both let in: HTTP where only a WebSocket may be opened goes on as one.
+            scheme = seen if seen in schemes else next(iter(schemes))
+            verdict = self.rules_say(lease, target, scheme, target.address, finding)
             if verdict.allow and target.scheme == "ws" and not schemes & {"ws", "tcp"}:
                 return Verdict("scheme_not_allowed")  # its bytes are HTTP until the answer that switches, which is refused
         if verdict.allow and so_far.would_deny:

@@ -406,6 +406,19 @@ Test(judge, wants_bytes_and_name_to_be_what_the_candidates_say)
 	drop();
 }
 
+Test(judge, opens_a_websocket_where_the_ceiling_takes_nothing_else)
+{
+	static const struct stream_row rows[] = {
+		{ "hw.test:80", SCHEME_HTTP, "hw.test", "", "allowed ws" },
+		{ "hw.test:80", SCHEME_HTTP, "other.test", "", "http_host_mismatch" },
+		{ "hw.test:80", SCHEME_HTTPS, "hw.test", "", "scheme_mismatch" },
+	};
+
+	use("allow ws://hw.test\n", "allow http://hw.test\nallow ws://hw.test\n");
+	expect_streams(rows, ARRAY_LEN(rows));
+	drop();
+}
+
 Test(judge, lets_a_reporting_lease_pass_other_bytes_where_the_ceiling_takes_them)
 {
 	static const struct stream_row rows[] = {
