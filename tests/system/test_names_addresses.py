@@ -1,6 +1,7 @@
 """Names, literals, wildcards, addresses and answers of name servers, judged by the real daemon: tables of what a guest asks for, what DNS
 says, and what becomes of it. One egressd serves nearly all rows; each row has a name of its own, so that no pin of another helps it."""
 import itertools
+import json
 import socket
 import threading
 from pathlib import Path
@@ -375,6 +376,95 @@ def test_equal_questions_of_one_lease_at_one_time_are_asked_once(e, names):
         s.close()
 
 
+def queries(names, host, kind=None):
+    return len([q for q in names.asked(host) if kind in (None, q.type)])
+
+
+def test_what_is_not_an_address_is_remembered_for_a_while_too(e, names):
+    for host, answer, reason in (("gone.wild.test", NXDOMAIN, "dns_nxdomain"), ("empty.wild.test", {}, "dns_no_address"), ("sick.wild.test", SERVFAIL, "dns_failed")):
+        names.zone[host] = answer
+        refuses(e, host, reason, reply=HOST)
+        asked = queries(names, host)
+        refuses(e, host, reason, reply=HOST)
+        assert queries(names, host) == asked >= 2, host
+
+
+def test_pins_live_as_their_rule_says(egress, names):
+    rules = "allow https://ttl.wild.test\nallow https://lease.wild.test pin=lease\nallow https://each.wild.test pin=connection\n"
+    e = egress(leases={"one.policy": "lease ls_one\nguest require source\nguest source 10.200.0.2/32\nmode allowlist\n" + rules}, daemon=OPTIONS)
+    for host in ("ttl.wild.test", "lease.wild.test", "each.wild.test"):
+        names.zone[host] = lambda query: [query.answer(GOOD4, ttl=0) if query.type == "A" else query.nothing()]
+        before = queries(names, host, "A")
+        for _ in range(3):
+            with e.decides("allowed"):
+                assert ask(e, host) == OK
+        assert queries(names, host, "A") - before == (3 if host == "each.wild.test" else 1), host
+    left = {p["name"]: p["left_s"] for p in map(json.loads, e.ctl("pins", "--json").stdout.splitlines()) if p.get("type") == "A"}
+    assert left["lease.wild.test"] == "lease" and 0 < int(left["ttl.wild.test"]) <= 30 and "each.wild.test" not in left
+
+
+def test_a_lease_keeps_so_many_names_and_no_more(egress, names):
+    e = egress(leases={"one.policy": LEASE + "limit names 3\n"}, daemon=OPTIONS)
+    names.zone["*.few.wild.test"] = {"A": [GOOD4]}
+    assert [ask(e, f"n{i}.few.wild.test") for i in range(6)] == [OK] * 3 + [NOT_ALLOWED] * 3
+    assert e.decisions()["dns_budget"] == 3
+    assert ask(e, "n0.few.wild.test") == OK
+    pinned = {p["name"] for p in map(json.loads, e.ctl("pins", "--json").stdout.splitlines()) if "name" in p}
+    assert pinned == {f"n{i}.few.wild.test" for i in range(3)}
+
+
+def test_a_pin_whose_address_fails_is_asked_for_again(lab, e, names, anywhere):
+    anywhere("93.184.219.90")
+    names.zone["moved.wild.test"] = {"A": ["93.184.219.90"]}
+    assert ask(e, "moved.wild.test") == OK
+    lab.net.run("proxy", "ip", "route", "add", "unreachable", "93.184.219.90")
+    try:
+        names.zone["moved.wild.test"] = {"A": [GOOD4B]}
+        with e.guest() as s:
+            s.greet()
+            assert s.request("moved.wild.test", 443) == OK
+            assert e.record_of(s)["dst_endpoint"]["ip"] == GOOD4B
+    finally:
+        lab.net.run("proxy", "ip", "route", "del", "unreachable", "93.184.219.90")
+
+
+def test_an_answer_that_asks_again_is_judged_again(lab, e, names, anywhere):
+    anywhere("93.184.219.91")
+    names.zone["trap.wild.test"] = {"A": ["93.184.219.91"]}
+    assert ask(e, "trap.wild.test") == OK
+    lab.net.run("proxy", "ip", "route", "add", "unreachable", "93.184.219.91")
+    try:
+        names.zone["trap.wild.test"] = {"A": ["10.0.0.1"]}
+        refuses(e, "trap.wild.test", "special_address")
+    finally:
+        lab.net.run("proxy", "ip", "route", "del", "unreachable", "93.184.219.91")
+
+
+@pytest.mark.parametrize("family, asked, dialled", [("only4", {"A"}, GOOD4), ("only6", {"AAAA"}, GOOD6), ("prefer4", {"A", "AAAA"}, GOOD4), ("prefer6", {"A", "AAAA"}, GOOD6)])
+def test_the_family_option_decides_what_is_asked_and_dialled(egress, names, family, asked, dialled):
+    e = egress(leases={"one.policy": LEASE}, daemon=OPTIONS + f"family = {family}\n")
+    host = f"{family}.wild.test"
+    names.zone[host] = {"A": [GOOD4], "AAAA": [GOOD6]}
+    with e.guest() as s:
+        s.greet()
+        assert s.request(host, 443) == OK
+        assert e.record_of(s)["dst_endpoint"]["ip"] == dialled
+    assert {q.type for q in names.asked(host)} == asked
+
+
+def test_the_source_address_of_the_options_is_used(lab, egress, names):
+    lab.net.run("proxy", "ip", "addr", "add", "93.184.215.2/24", "dev", "px")
+    try:
+        e = egress(leases={"one.policy": LEASE}, daemon=OPTIONS + "source4 = 93.184.215.2\nbound_address = truthful\n")
+        names.zone["from.wild.test"] = {"A": [GOOD4]}
+        with e.guest() as s:
+            s.greet()
+            assert s.request("from.wild.test", 443) == OK
+            assert socket.inet_ntoa(s.bound[:4]) == "93.184.215.2"
+    finally:
+        lab.net.run("proxy", "ip", "addr", "del", "93.184.215.2/24", "dev", "px")
+
+
 # --- aliases ---
 
 def test_alias_chains_end_in_the_verdict_of_their_address(e, names):
@@ -433,6 +523,7 @@ def a_record(owner=b"\xc0\x0c", data=socket.inet_aton(GOOD4)):
 
 # each breaks the answers of both families
 MALFORMED = {
+    "more addresses than anybody needs": lambda q: [q.message([record(b"\xc0\x0c", "A", bytes((93, 184, 220, i))) for i in range(33)] if q.type == "A" else [b"\x03aaaa"])],
     "an owner that points to itself": lambda q: [q.message([record(pointer(12 + len(q.question)), q.type, good(q))])],
     "an owner that points forward": a_record(pointer(0x3ff)),
     "an owner that points into the header": a_record(pointer(4)),

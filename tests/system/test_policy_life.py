@@ -27,6 +27,7 @@ def zone(names):
 
 
 OPTIONS = "name_servers = 93.184.215.16\ndns_total_ms = 30000\nconnect_ms = 30000\n"
+SHORT = OPTIONS + "refuse_after_s = 2\ncut_after_s = 4\n"
 
 
 def opened(e, host="allowed.test", port=7000, guest="guest"):
@@ -155,6 +156,57 @@ def test_a_ceiling_that_narrows_closes_what_it_now_refuses(egress):
         assert lives(kept)
         with e.decides("ceiling_deny"):
             assert ask(e) == NOT_ALLOWED
+
+
+def test_a_replaced_root_is_noticed_and_a_missing_one_ends_in_refusal(egress):
+    e = egress(leases={"one.policy": WHO + "allow tcp://plain.test:7000\n"}, daemon=SHORT)
+    assert ask(e) == NOT_ALLOWED
+    fresh = e.folder / "fresh"
+    (fresh / "leases").mkdir(parents=True)
+    (fresh / "ceiling.policy").write_text("allow any\n")
+    (fresh / "leases/one.policy").write_text(LEASE)
+    e.root.rename(e.folder / "old")
+    fresh.rename(e.root)
+    wait_for(lambda: ask(e) == OK, 10)
+    e.root.rename(e.folder / "away")
+    wait_for(lambda: ask(e) == FAILURE, 15)
+    assert e.wait_record(status_code="control_stale")
+    (e.folder / "away").rename(e.root)
+    wait_for(lambda: ask(e) == OK, 10)
+
+
+def test_many_changes_leave_neither_descriptors_nor_memory(egress):
+    e = egress(leases={"one.policy": LEASE, "two.policy": OTHER}, daemon=OPTIONS)
+
+    def change(count):
+        for i in range(count):
+            e.publish("leases/two.policy", OTHER + "".join(f"allow https://h{k}.n{i}.test\n" for k in range(200)))
+    change(10)
+    before, memory = e.descriptors(), e.memory_kb()
+    sidecar = len(os.listdir(f"/proc/{e.sidecar.pid}/fd"))
+    with opened(e) as s:
+        change(40)
+        assert lives(s)
+    e.wait_idle()
+    assert e.descriptors() <= before and len(os.listdir(f"/proc/{e.sidecar.pid}/fd")) <= sidecar
+    assert e.memory_kb() - memory < 4 * 1024
+
+
+def test_a_report_only_lease_needs_the_operator_s_leave(egress):
+    e = egress(leases={"one.policy": WHO + "enforcement report\n" + RULES}, daemon=OPTIONS)
+    with e.decides("policy_invalid"):
+        assert ask(e) == NOT_ALLOWED
+
+
+def test_a_report_only_lease_lets_through_and_records_what_it_would_deny(egress, names):
+    names.zone.update({"unlisted.test": {"A": [GOOD]}, "inside.test": {"A": ["10.0.0.1"]}})
+    e = egress(leases={"one.policy": WHO + "enforcement report\n" + RULES}, daemon=OPTIONS + "report_allowed = on\n")
+    with e.guest() as s:
+        assert s.open("unlisted.test", 7000) == OK
+        said = e.record_of(s)
+        assert said["unmapped"]["would_deny"] is True and said["status_code"] == "no_rule"
+    with e.decides("special_address"):
+        assert ask(e, "inside.test") == NOT_ALLOWED
 
 
 # --- live sessions ---
@@ -290,9 +342,6 @@ def test_a_revocation_of_nobody_and_without_a_sidecar_fails(egress):
 
 
 # --- control that is lost ---
-
-SHORT = OPTIONS + "refuse_after_s = 2\ncut_after_s = 4\n"
-
 
 def kill(process, e, name):
     e.may_fail.add(name)

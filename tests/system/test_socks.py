@@ -69,6 +69,13 @@ def test_a_first_flight_beyond_what_a_handshake_holds_arrives_whole(e):
         assert s.take(12 + len(payload)) == ANSWER[:12] + payload
 
 
+def test_a_guest_that_ends_its_side_with_its_request_is_answered(e):
+    with e.guest() as s:
+        s.send(WHOLE)
+        s.sock.shutdown(socket.SHUT_WR)
+        assert s.rest() == ANSWER
+
+
 # --- methods ---
 
 @pytest.mark.parametrize("greeting", [b"\x05\x00", b"\x05\x01\x01", b"\x05\x03\x01\x03\x80", b"\x05\x01\xff", b"\x05\xff" + b"\x01" * 255])
