@@ -8,6 +8,7 @@ libwire_a_SOURCES = \
 	src/wire/http1_body.c src/wire/http1_body.h \
 	src/wire/sniff.c src/wire/sniff.h \
 	src/wire/socks5.c src/wire/socks5.h \
+	src/wire/ssh_words.c src/wire/ssh_words.h \
 	src/wire/tls_hello.c src/wire/tls_hello.h \
 	src/wire/url.c src/wire/url.h
 EXTRA_DIST += src/wire/README.md

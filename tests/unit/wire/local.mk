@@ -15,6 +15,7 @@ unit_wire_SOURCES = \
 	tests/unit/wire/test_http1_body.c \
 	tests/unit/wire/test_sniff.c \
 	tests/unit/wire/test_socks5.c \
+	tests/unit/wire/test_ssh_words.c \
 	tests/unit/wire/test_tls_hello.c \
 	tests/unit/wire/test_url.c
 unit_wire_LDADD = libwire.a libbase.a $(CRYPTO_LIBS) $(CRITERION_LIBS)
