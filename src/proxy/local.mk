@@ -9,7 +9,7 @@ libproxy_a_SOURCES = \
 	src/proxy/limits.c src/proxy/limits.h \
 	src/proxy/redirect.c src/proxy/redirect.h \
 	src/proxy/session.c src/proxy/session.h \
-	src/proxy/tunnel.c src/proxy/tunnel_http.c src/proxy/tunnel_internal.h src/proxy/tunnel_tls.c \
+	src/proxy/tunnel.c src/proxy/tunnel_http.c src/proxy/tunnel_internal.h src/proxy/tunnel_tls.c src/proxy/tunnel_words.c \
 	src/proxy/worker.c src/proxy/worker.h src/proxy/worker_internal.h \
 	src/proxy/worker_order.c \
 	src/proxy/world.c src/proxy/world.h

@@ -31,37 +31,52 @@ static struct target target_of(const struct url_host *host)
 	return t;
 }
 
+/* One entry for each place, and the newest decision that led there. */
 static void remember(struct session *s, enum scheme scheme, const struct target *target)
 {
 	struct lease_home *h = s->home;
-	struct redirect_seen *r = &h->redirects[h->redirect_count++ % REDIRECT_REMEMBERED_MAX];
+	struct redirect_seen *r = NULL;
 
+	for (size_t i = 0; i < REDIRECT_REMEMBERED_MAX && r == NULL; i++) {
+		if (h->redirects[i].at_ms != 0 && h->redirects[i].scheme == scheme && target_equal(&h->redirects[i].target, target))
+			r = &h->redirects[i];
+	}
+	if (r == NULL)
+		r = &h->redirects[h->redirect_count++ % REDIRECT_REMEMBERED_MAX];
 	*r = (struct redirect_seen){ .scheme = scheme, .target = *target, .at_ms = loop_now_ms(s->worker->loop) };
 	memcpy(r->from, s->id, sizeof(r->from));
 }
 
+/* The authority of the page itself was decided already, and relative references lead there. */
+static bool leads_elsewhere(const struct session *s, enum scheme scheme, const struct target *target)
+{
+	return scheme != SCHEME_HTTP || !target_equal(target, &s->target);
+}
+
 enum reason redirect_judge(struct session *s, struct text reference)
 {
+	enum facts_phase before = s->phase;
 	struct url base = base_of(s), to;
 	struct judge j = session_judge(s);
 	struct target target;
-	struct verdict v;
 
 	text_escape(reference, s->tunnel->redirect_to, sizeof(s->tunnel->redirect_to));
+	s->phase = PHASE_REDIRECT;
 	if (!url_resolve(reference, &base, &to))
 		return REASON_REDIRECT_DENIED; /* what we do not understand, a client may understand in its own way */
 	target = target_of(&to.host);
-	if (to.scheme == SCHEME_HTTP && target_equal(&target, &s->target)) {
-		s->tunnel->redirect_to[0] = '\0';
-		return REASON_ALLOWED; /* the authority that was decided already */
-	}
-	s->phase = PHASE_REDIRECT;
-	v = judge_redirect(&j, to.scheme, &target);
-	if (!v.allow)
+	if (leads_elsewhere(s, to.scheme, &target) && !judge_redirect(&j, to.scheme, &target).allow)
 		return REASON_REDIRECT_DENIED;
+	s->phase = before;
 	s->tunnel->redirect_to[0] = '\0';
 	remember(s, to.scheme, &target);
 	return REASON_ALLOWED;
+}
+
+/* Bytes under a tcp rule may be those of any scheme. */
+static bool may_be(const struct session *s, enum scheme scheme)
+{
+	return (s->verdict.schemes & (BIT(scheme) | BIT(SCHEME_TCP))) != 0;
 }
 
 const char *redirect_find(const struct session *s)
@@ -75,7 +90,7 @@ const char *redirect_find(const struct session *s)
 		const struct redirect_seen *r = &h->redirects[i];
 
 		if (r->at_ms != 0 && now_ms - r->at_ms <= REDIRECT_REMEMBER_MS && target_equal(&r->target, &s->target) &&
-		    (s->verdict.schemes & BIT(r->scheme)) != 0)
+		    may_be(s, r->scheme))
 			return r->from;
 	}
 	return NULL;

@@ -138,7 +138,7 @@ enum reason session_check_lease(const struct session *s)
 	return why;
 }
 
-enum reason session_judge_again(const struct session *s)
+enum reason session_judge_again(struct session *s)
 {
 	struct judge j;
 	struct verdict v;
@@ -148,8 +148,8 @@ enum reason session_judge_again(const struct session *s)
 
 	if (why != REASON_ALLOWED)
 		return why;
-	if (!s->target_known)
-		return REASON_ALLOWED; /* nothing was asked yet, so nothing was judged */
+	if (!s->target_known || tunnel_is_ending(s))
+		return REASON_ALLOWED; /* nothing was asked yet, or nothing more will pass */
 	j = session_judge(s);
 	v = judge_request(&j, &s->target);
 	if (v.allow && s->establish != NULL) {
@@ -165,7 +165,12 @@ enum reason session_judge_again(const struct session *s)
 	}
 	if (v.allow && s->state == SESSION_RELAYING)
 		v = judge_stream(&j, &s->target, &v, &s->seen);
-	return v.allow ? REASON_ALLOWED : v.reason;
+	if (!v.allow)
+		return v.reason;
+	/* While connecting, the permit tells under which policy it was given. */
+	if (s->state == SESSION_FIRST_FLIGHT || s->state == SESSION_RELAYING)
+		s->verdict = v;
+	return REASON_ALLOWED;
 }
 
 void session_fill_record(const struct session *s, enum record_event event, enum reason why, struct record *out_record)
@@ -270,7 +275,7 @@ void session_record_decision(struct session *s, enum reason why)
 }
 
 /* Give back what waits, so that nothing calls back any more. */
-void session_release_relay(struct session *s)
+static void release_relay(struct session *s)
 {
 	establish_release(s);
 	if (s->relay != NULL) {
@@ -297,7 +302,7 @@ static void close_fd(int *fd)
 
 void session_release_tunnel(struct session *s)
 {
-	session_release_relay(s);
+	release_relay(s);
 	tunnel_release(s);
 	close_fd(&s->origin_fd);
 }
@@ -322,6 +327,16 @@ static void session_close(struct session *s)
 	session_enter(s, SESSION_CLOSED, UINT64_MAX);
 	worker_descriptor_freed(w);
 	worker_bury(w, s);
+}
+
+/* Last words are out. */
+static void linger(struct session *s)
+{
+	if (!handshake_linger(s)) {
+		session_close(s);
+		return;
+	}
+	session_enter(s, SESSION_ENDING, SESSION_ENDING_MS);
 }
 
 void session_refuse(struct session *s, enum reason why)
@@ -354,22 +369,20 @@ void session_refuse_with(struct session *s, enum reason why, uint8_t socks_reply
 	}
 	if (len > 0)
 		handshake_send_reply(s, bytes, len);
-	session_linger(s);
-}
-
-void session_linger(struct session *s)
-{
-	if (!handshake_linger(s)) {
-		session_close(s);
-		return;
-	}
-	session_enter(s, SESSION_ENDING, SESSION_ENDING_MS);
+	linger(s);
 }
 
 void session_finish(struct session *s, enum reason why)
 {
 	emit(s, RECORD_CLOSE, why);
 	session_close(s);
+}
+
+void session_finish_heard(struct session *s, enum reason why)
+{
+	emit(s, RECORD_CLOSE, why);
+	session_release_tunnel(s);
+	linger(s);
 }
 
 void session_end_silent(struct session *s)

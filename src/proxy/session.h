@@ -98,12 +98,10 @@ void session_keep_deadline(struct session *s, enum session_state next);
 void session_refuse(struct session *s, enum reason why);
 /* As session_refuse with a reply code of one's own (connect failures tell 03 from 04). */
 void session_refuse_with(struct session *s, enum reason why, uint8_t socks_reply);
-/* Last words are out: stop sending, read away what comes for a moment, then close. */
-void session_linger(struct session *s);
 /* End an open tunnel in order: record of a close, then both sides are closed. */
 void session_finish(struct session *s, enum reason why);
-/* Give the relay back: nothing passes any more, and both sockets stay. */
-void session_release_relay(struct session *s);
+/* As session_finish, but what was said to the guest reaches it: stop sending, read away what comes for a moment, then close. */
+void session_finish_heard(struct session *s, enum reason why);
 /* Give everything behind the guest back; its socket stays for last words. */
 void session_release_tunnel(struct session *s);
 /* The handshake is complete: it stops counting as unfinished. */
@@ -124,8 +122,8 @@ void session_record_decision(struct session *s, enum reason why);
 struct judge session_judge(const struct session *s);
 /* Gate and lease in force now? ALLOWED or why not. */
 enum reason session_check_lease(const struct session *s);
-/* Judge a live session again under the world in force; ALLOWED, or the reason to cut it. */
-enum reason session_judge_again(const struct session *s);
+/* Judge a live session again under the world in force; ALLOWED (the verdict is the new one), or the reason to cut it. */
+enum reason session_judge_again(struct session *s);
 
 /* Steps of the story; each is called by the one before. */
 void handshake_start(struct session *s);  /* handshake.c */
@@ -160,6 +158,8 @@ enum reason establish_deadline_reason(const struct session *s);
 /* Add what only the tunnel knows. */
 void tunnel_fill_record(const struct session *s, struct record *record);
 void tunnel_release(struct session *s);
+/* Was it refused, or did it come to an end, so that nothing more will pass? */
+bool tunnel_is_ending(const struct session *s);
 void tunnel_on_deadline(struct session *s);
 /* Look at limits that have no deadline of their own: silence, bytes. */
 void tunnel_scan(struct session *s, uint64_t now_ms);

@@ -1,11 +1,10 @@
 /*
  * The tunnel: success is said, the guest's first bytes are held until they are what the rule says, then both ways flow. Under typed
  * rules nothing passes in either direction before that (ssh alone lets the server speak first). Called by establish.c with a
- * connected origin. tunnel_tls.c and tunnel_http.c hold what those schemes go on to judge.
+ * connected origin. tunnel_tls.c and tunnel_http.c hold what those schemes go on to judge, tunnel_words.c how a refusal is said.
  */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -16,7 +15,6 @@
 #include "proxy/worker_internal.h"
 #include "wire/sniff.h"
 #include "wire/socks5.h"
-#include "wire/tls_hello.h"
 
 #define LAST_WORDS_MS 10000 /* for what passed before a refusal to be taken by the guest */
 
@@ -25,12 +23,15 @@ static bool is_typed(const struct session *s)
 	return (s->verdict.schemes & ~BIT(SCHEME_TCP)) != 0;
 }
 
-bool tunnel_count_held(struct session *s, size_t held)
+/* Keep count of what this way holds back, in the budget of the worker; false: over it. */
+static bool count_held(struct session *s, enum relay_way way, size_t len)
 {
 	struct worker *w = s->worker;
+	struct tunnel *t = s->tunnel;
 
-	w->hold_bytes = w->hold_bytes - s->held_bytes + held;
-	s->held_bytes = held;
+	w->hold_bytes = w->hold_bytes - t->held[way] + len;
+	s->held_bytes = s->held_bytes - t->held[way] + len;
+	t->held[way] = len;
 	return w->hold_bytes <= w->world->options.hold_bytes_max;
 }
 
@@ -71,93 +72,63 @@ enum reason tunnel_judge_seen(struct session *s)
 
 /* --- refusing --- */
 
-/* A body that says why, without a fix: any clear-HTTP origin could forge one (contract section 5). */
-static void send_forbidden(struct session *s, enum reason why)
-{
-	char body[512], answer[1024];
-	int len = snprintf(body, sizeof(body),
-			   "{\"type\":\"urn:egress:network_destination_denied\",\"title\":\"Refused by the egress proxy\",\"status\":403,"
-			   "\"code\":\"network_destination_denied\",\"reason\":\"%s\",\"detail\":\"%s\",\"decision\":\"%s\"}\n",
-			   reason_word(why), reason_text(why), s->id);
-
-	len = snprintf(answer, sizeof(answer),
-		       "HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n"
-		       "Cache-Control: no-store\r\nConnection: close\r\n\r\n%s",
-		       len, body);
-	handshake_send_reply(s, (const uint8_t *)answer, (size_t)len);
-}
-
-static void send_alert(struct session *s, enum reason why)
-{
-	uint8_t alert[7];
-	bool names = why == REASON_TLS_SNI_MISSING || why == REASON_TLS_SNI_MISMATCH;
-
-	handshake_send_reply(s, alert,
-			     tls_hello_put_alert(names ? TLS_ALERT_UNRECOGNIZED_NAME : TLS_ALERT_ACCESS_DENIED, alert));
-}
-
-/* Lines before the identification are shown by ssh clients (RFC 4253 section 4.2). */
-static void send_ssh_line(struct session *s, enum reason why)
-{
-	char line[256];
-	int len = snprintf(line, sizeof(line), "egress: refused (%s): %s; decision %s\r\n", reason_word(why), reason_text(why), s->id);
-
-	handshake_send_reply(s, (const uint8_t *)line, (size_t)len);
-}
-
-/* Say why in the words of the protocol that the guest speaks, as far as anything told which one that is. */
-static void say_why(struct session *s, enum reason why)
-{
-	enum scheme scheme = s->seen.scheme_known ? s->seen.scheme : SCHEME_TCP;
-
-	if (!s->seen.scheme_known && (s->verdict.schemes & BIT(SCHEME_HTTPS)) != 0 && why == REASON_TLS_MALFORMED)
-		scheme = SCHEME_HTTPS;
-	switch (scheme) {
-	case SCHEME_HTTPS:
-		send_alert(s, why);
-		return;
-	case SCHEME_HTTP:
-		send_forbidden(s, why);
-		return;
-	case SCHEME_SSH:
-		if (s->tunnel == NULL || s->tunnel->stage == TUNNEL_REFUSED)
-			send_ssh_line(s, why);
-		return;
-	case SCHEME_WS:
-	case SCHEME_TCP:
-	case SCHEME_COUNT:
-		return;
-	}
-}
-
-/* End a tunnel whose guest is still to hear why. */
-static void refuse_open(struct session *s, enum reason why)
-{
-	session_record_decision(s, why);
-	session_release_relay(s);
-	say_why(s, why);
-	session_release_tunnel(s);
-	session_linger(s);
-}
-
-static void on_flushed(void *arg)
+/* Said, and taken by the guest's socket. */
+static void on_said(void *arg)
 {
 	struct session *s = arg;
 
-	refuse_open(s, s->tunnel->why);
+	session_finish_heard(s, s->tunnel->why);
 }
 
-struct relay_filter_answer tunnel_refuse(struct session *s, enum reason why)
+static void on_passed(void *arg)
 {
-	struct tunnel *t = s->tunnel;
+	struct session *s = arg;
 
-	if (t->stage != TUNNEL_REFUSED) {
-		t->stage = TUNNEL_REFUSED;
-		t->why = why;
+	if (!s->tunnel->is_mute)
+		tunnel_say_why(s, s->tunnel->why);
+	relay_when_flushed(s->relay, RELAY_DOWN, on_said, s);
+}
+
+struct relay_filter_answer tunnel_end(struct session *s)
+{
+	if (s->tunnel->stage != TUNNEL_ENDING) {
+		s->tunnel->stage = TUNNEL_ENDING;
+		tunnel_expect(s, false);
 		session_enter(s, SESSION_RELAYING, LAST_WORDS_MS);
-		relay_when_flushed(s->relay, RELAY_DOWN, on_flushed, s);
+		relay_when_flushed(s->relay, RELAY_DOWN, on_passed, s);
 	}
 	return (struct relay_filter_answer){ .action = RELAY_STALL };
+}
+
+void tunnel_note_refusal(struct session *s, enum reason why)
+{
+	if (s->tunnel->why == why)
+		return;
+	s->tunnel->why = why;
+	session_record_decision(s, why);
+}
+
+struct relay_filter_answer tunnel_refuse(struct session *s, enum reason why, bool mute)
+{
+	if (s->tunnel->stage != TUNNEL_ENDING) {
+		tunnel_note_refusal(s, why);
+		s->tunnel->is_mute = mute;
+	}
+	return tunnel_end(s);
+}
+
+bool tunnel_is_ending(const struct session *s)
+{
+	return s->tunnel != NULL && s->tunnel->stage == TUNNEL_ENDING;
+}
+
+/* Refuse a first flight; a guest that the server has greeted already (ssh alone) expects no words of ours. */
+static struct relay_filter_answer refuse_flight(struct session *s, enum reason why)
+{
+	struct relay_counts counts;
+
+	relay_count(s->relay, &counts);
+	return tunnel_refuse(s, why, counts.bytes[RELAY_DOWN] > 0);
 }
 
 /* --- the first flight --- */
@@ -174,7 +145,11 @@ static enum parsed read_first_flight(struct session *s, const uint8_t *bytes, si
 	s->seen = (struct judge_stream){ .scheme_known = false };
 	switch (kind) {
 	case SNIFF_TLS:
-		return tunnel_read_tls(s, bytes, len, out_len, out_why);
+		if ((s->verdict.schemes & BIT(SCHEME_HTTPS)) != 0)
+			return tunnel_read_tls(s, bytes, len, out_len, out_why);
+		s->seen.scheme_known = true; /* no rule asks what the hello says */
+		s->seen.scheme = SCHEME_HTTPS;
+		return PARSED_OK;
 	case SNIFF_HTTP:
 		s->seen.scheme_known = true;
 		s->seen.scheme = SCHEME_HTTP;
@@ -190,12 +165,12 @@ static enum parsed read_first_flight(struct session *s, const uint8_t *bytes, si
 	return PARSED_OK;
 }
 
-static void open_ways(struct session *s, enum tunnel_stage stage)
+void tunnel_open(struct session *s, enum tunnel_stage stage)
 {
 	s->tunnel->stage = stage;
 	tunnel_expect(s, false);
-	(void)!tunnel_count_held(s, 0);
 	session_enter(s, SESSION_RELAYING, lease_home_lifetime_ms(s->home, &s->worker->world->options));
+	relay_resume(s->relay, RELAY_DOWN);
 }
 
 /* The first flight is known for what it is: judge it, and choose what is judged next. */
@@ -204,19 +179,18 @@ static struct relay_filter_answer judge_first_flight(struct session *s, const ui
 	enum reason why;
 
 	if (s->seen.scheme_known && s->seen.scheme == SCHEME_HTTP && (s->verdict.schemes & (BIT(SCHEME_HTTP) | BIT(SCHEME_WS))) != 0) {
-		open_ways(s, TUNNEL_HTTP); /* the head itself is judged there */
+		s->tunnel->stage = TUNNEL_HTTP; /* the head itself is judged there */
 		return tunnel_http_up(s, bytes, len, end);
 	}
 	why = tunnel_judge_seen(s);
 	if (why != REASON_ALLOWED)
-		return tunnel_refuse(s, why);
-	relay_resume(s->relay, RELAY_DOWN);
-	if (s->seen.scheme_known && s->seen.scheme == SCHEME_HTTPS) {
-		open_ways(s, TUNNEL_TLS_ANSWER);
+		return refuse_flight(s, why);
+	if ((s->verdict.schemes & BIT(SCHEME_HTTPS)) != 0) {
+		tunnel_open(s, TUNNEL_TLS_ANSWER);
 		s->tunnel->hello_len = judged;
 		return tunnel_tls_up(s, bytes, len, end);
 	}
-	open_ways(s, TUNNEL_OPAQUE);
+	tunnel_open(s, TUNNEL_OPAQUE); /* ssh, or what a lease lets through that only reports */
 	return (struct relay_filter_answer){ .action = RELAY_OPAQUE };
 }
 
@@ -225,28 +199,22 @@ static struct relay_filter_answer first_flight(struct session *s, const uint8_t 
 	enum reason why = REASON_INTERNAL;
 	size_t judged = 0;
 
-	if (len == 0 && !end)
-		return (struct relay_filter_answer){ .action = RELAY_HOLD };
-	if (len == 0) /* it left without a word: no denial */
-		return (struct relay_filter_answer){ .action = RELAY_END };
+	if (len == 0) /* one that leaves without a word is denied nothing */
+		return (struct relay_filter_answer){ .action = end ? RELAY_END : RELAY_HOLD };
 	tunnel_expect(s, true); /* from the first byte on there is one deadline for the whole flight */
-	if (!tunnel_count_held(s, len))
-		return tunnel_refuse(s, REASON_RESOURCE);
 	switch (read_first_flight(s, bytes, len, &judged, &why)) {
 	case PARSED_MORE:
-		return end ? tunnel_refuse(s, malformed_reason(s)) : (struct relay_filter_answer){ .action = RELAY_HOLD };
+		return end ? refuse_flight(s, malformed_reason(s)) : (struct relay_filter_answer){ .action = RELAY_HOLD };
 	case PARSED_BAD:
-		return tunnel_refuse(s, why);
+		return refuse_flight(s, why);
 	case PARSED_OK:
 		break;
 	}
 	return judge_first_flight(s, bytes, len, judged, end);
 }
 
-/* The filter of both ways of a typed tunnel. */
-static struct relay_filter_answer on_bytes(void *arg, enum relay_way way, const uint8_t *bytes, size_t len, bool end)
+static struct relay_filter_answer judge_bytes(struct session *s, enum relay_way way, const uint8_t *bytes, size_t len, bool end)
 {
-	struct session *s = arg;
 	bool up = way == RELAY_UP;
 
 	switch (s->tunnel->stage) {
@@ -262,10 +230,22 @@ static struct relay_filter_answer on_bytes(void *arg, enum relay_way way, const 
 		return up ? tunnel_http_up(s, bytes, len, end) : tunnel_http_down(s, bytes, len, end);
 	case TUNNEL_OPAQUE:
 		return (struct relay_filter_answer){ .action = RELAY_OPAQUE };
-	case TUNNEL_REFUSED:
+	case TUNNEL_ENDING:
 		break;
 	}
 	return (struct relay_filter_answer){ .action = RELAY_STALL };
+}
+
+/* The filter of both ways of a typed tunnel. */
+static struct relay_filter_answer on_bytes(void *arg, enum relay_way way, const uint8_t *bytes, size_t len, bool end)
+{
+	struct session *s = arg;
+	struct relay_filter_answer answer = judge_bytes(s, way, bytes, len, end);
+	bool keeps = answer.action == RELAY_HOLD || answer.action == RELAY_STALL;
+
+	if (!count_held(s, way, keeps ? len : 0) && keeps && s->tunnel->stage != TUNNEL_ENDING)
+		return tunnel_refuse(s, REASON_RESOURCE, s->tunnel->stage != TUNNEL_FIRST_FLIGHT);
+	return answer;
 }
 
 /* --- start and end --- */
@@ -273,22 +253,16 @@ static struct relay_filter_answer on_bytes(void *arg, enum relay_way way, const 
 static void on_relay_end(void *arg, enum relay_end why)
 {
 	struct session *s = arg;
-	bool first = s->state == SESSION_FIRST_FLIGHT;
 	struct relay_counts counts;
 
-	if (s->tunnel != NULL && s->tunnel->stage == TUNNEL_REFUSED) {
-		refuse_open(s, s->tunnel->why);
-		return;
-	}
-	if (s->tunnel != NULL && s->tunnel->why != REASON_ALLOWED) { /* its turn to be told never came */
-		session_record_decision(s, s->tunnel->why);
-		session_end_silent(s);
+	if (s->tunnel != NULL && s->tunnel->why != REASON_ALLOWED) { /* nobody is left to hear it */
+		session_finish(s, s->tunnel->why);
 		return;
 	}
 	switch (why) {
 	case RELAY_END_DONE:
 	case RELAY_END_GUEST_RESET:
-	case RELAY_END_FILTER: /* only a guest that left without a word */
+	case RELAY_END_FILTER: /* only a guest that left without a word, or in the middle of one */
 		session_finish(s, REASON_ALLOWED);
 		return;
 	case RELAY_END_ORIGIN_RESET:
@@ -299,11 +273,8 @@ static void on_relay_end(void *arg, enum relay_end why)
 	case RELAY_END_ERROR:
 		session_finish(s, REASON_UPSTREAM_RESET);
 		return;
-	case RELAY_END_HOLD_LIMIT:
-		if (first)
-			refuse_open(s, malformed_reason(s));
-		else
-			session_finish(s, REASON_RESPONSE_MALFORMED);
+	case RELAY_END_HOLD_LIMIT: /* every parser gives up earlier */
+		session_finish(s, REASON_INTERNAL);
 		return;
 	case RELAY_END_MEMORY:
 		session_finish(s, REASON_RESOURCE);
@@ -369,12 +340,8 @@ void tunnel_fill_record(const struct session *s, struct record *record)
 
 void tunnel_on_deadline(struct session *s)
 {
-	if (s->tunnel != NULL && s->tunnel->stage == TUNNEL_REFUSED) {
-		session_record_decision(s, s->tunnel->why);
-		session_end_silent(s); /* the guest takes nothing: it will not take last words either */
-		return;
-	}
-	session_finish(s, REASON_LIFETIME);
+	/* A guest that does not take what passed will not take last words either. */
+	session_finish(s, tunnel_is_ending(s) ? s->tunnel->why : REASON_LIFETIME);
 }
 
 /* The guest is silent under a typed rule. Has the origin spoken, or left? True: the session is over. */
@@ -390,7 +357,7 @@ static bool look_at_silent(struct session *s, uint64_t now_ms)
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (got > 0)
-		refuse_open(s, REASON_FIRST_FLIGHT_TIMEOUT);
+		tunnel_refuse(s, REASON_FIRST_FLIGHT_TIMEOUT, true);
 	else
 		session_finish(s, got == 0 ? REASON_ALLOWED : REASON_UPSTREAM_RESET);
 	return true;
@@ -403,14 +370,26 @@ static void forget_opaque(struct session *s)
 		tunnel_release(s);
 }
 
+/* A flight or head that has begun is not complete in time. */
+static void refuse_late(struct session *s)
+{
+	tunnel_expect(s, false);
+	if (s->tunnel->stage == TUNNEL_HTTP)
+		tunnel_http_refuse(s, REASON_FIRST_FLIGHT_TIMEOUT);
+	else
+		refuse_flight(s, REASON_FIRST_FLIGHT_TIMEOUT);
+}
+
 void tunnel_scan(struct session *s, uint64_t now_ms)
 {
 	const struct world_options *o = &s->worker->world->options;
 	uint64_t limit_ms = lease_home_idle_ms(s->home, o);
 	struct relay_counts counts;
 
+	if (tunnel_is_ending(s))
+		return; /* it has a deadline of its own */
 	if (s->is_incomplete && now_ms >= s->incomplete_by_ms) {
-		refuse_open(s, REASON_FIRST_FLIGHT_TIMEOUT);
+		refuse_late(s);
 		return;
 	}
 	if (s->state == SESSION_FIRST_FLIGHT && look_at_silent(s, now_ms))

@@ -1,4 +1,4 @@
-/* What the files of the tunnel share: its stages, and how each of them refuses. Only for tunnel.c, tunnel_tls.c and tunnel_http.c. */
+/* What the files of the tunnel share: its stages, and how each of them refuses. Only for tunnel.c and tunnel_*.c. */
 #ifndef EGRESS_PROXY_TUNNEL_INTERNAL_H
 #define EGRESS_PROXY_TUNNEL_INTERNAL_H
 
@@ -20,13 +20,14 @@ enum tunnel_stage {
 	TUNNEL_TLS_SECOND,   /* a second hello is awaited and judged like the first */
 	TUNNEL_HTTP,         /* every head of both ways is judged */
 	TUNNEL_OPAQUE,       /* all passes */
-	TUNNEL_REFUSED,      /* last words wait for what passed before them */
+	TUNNEL_ENDING,       /* nothing more passes; last words, if any, wait for what passed before them */
 };
 
 /* A request that passed and has no complete answer yet. */
 struct tunnel_asked {
 	enum http1_method method;
 	bool upgrade, websocket; /* what it offered */
+	bool awaits_continue;    /* Expect: 100-continue, and no 100 has passed yet */
 };
 
 /* One HTTP/1 connection, both ways. */
@@ -36,6 +37,7 @@ struct tunnel_http {
 	bool up_in_body, down_in_body;
 	bool down_is_last;       /* the answer under way ends the connection */
 	bool up_waits;           /* the guest's way stands still until an answer is complete */
+	bool up_closed;          /* … for good: whether a body or a request comes next is anybody's guess */
 	uint8_t first, count;    /* ring of requests without an answer */
 	struct tunnel_asked asked[TUNNEL_PIPELINE_MAX];
 };
@@ -43,21 +45,31 @@ struct tunnel_http {
 /* What a typed tunnel remembers until it is opaque. */
 struct tunnel {
 	enum tunnel_stage stage;
-	enum reason why;         /* what the guest will hear; ALLOWED while nothing was refused */
+	enum reason why;         /* recorded, and what the guest will hear; ALLOWED while nothing was refused */
+	bool is_mute;            /* ENDING: the guest is in the middle of something else and hears nothing */
+	size_t held[RELAY_WAYS]; /* bytes that the filters keep back */
 	size_t hello_len;        /* TLS: bytes of the first flight that are judged and not passed yet */
 	struct tunnel_http http;
 	char redirect_to[TARGET_TEXT_MAX]; /* redirect that was refused, escaped; "" if none */
 };
 
 /* tunnel.c */
-/* Refuse from inside a filter: `way` passes nothing more, and last words are said once what passed before is sent. */
-struct relay_filter_answer tunnel_refuse(struct session *s, enum reason why);
+/* Refuse: recorded at once, said once what passed before is sent (not at all when `mute`), then the end. Also from inside a filter. */
+struct relay_filter_answer tunnel_refuse(struct session *s, enum reason why, bool mute);
+/* Record a refusal whose words have to wait for earlier answers; tunnel_refuse with the same reason ends it. */
+void tunnel_note_refusal(struct session *s, enum reason why);
+/* Nothing was refused, but nothing more may follow what has passed: end in order. */
+struct relay_filter_answer tunnel_end(struct session *s);
 /* Judge what `s->seen` holds as phase STREAM; ALLOWED or why not. */
 enum reason tunnel_judge_seen(struct session *s);
-/* Count `held` bytes against the worker's budget of held first flights. */
-bool tunnel_count_held(struct session *s, size_t held) ATTR_MUST_CHECK;
-/* Restart the deadline of an incomplete flight or head; false: between messages, only idleness counts. */
+/* The first flight was judged: the session relays from now on. */
+void tunnel_open(struct session *s, enum tunnel_stage stage);
+/* Start (or end) the deadline of an incomplete flight or head; between messages only idleness counts. */
 void tunnel_expect(struct session *s, bool incomplete);
+
+/* tunnel_words.c */
+/* Say why in the words of the protocol that the guest speaks, as far as anything told which one that is. */
+void tunnel_say_why(struct session *s, enum reason why);
 
 /* tunnel_tls.c */
 /* Read bytes as the guest's first TLS flight. OK: `s->seen` and *out_len are filled; BAD: *out_why says it. */
@@ -68,5 +80,7 @@ struct relay_filter_answer tunnel_tls_down(struct session *s, const uint8_t *byt
 /* tunnel_http.c */
 struct relay_filter_answer tunnel_http_up(struct session *s, const uint8_t *bytes, size_t len, bool end);
 struct relay_filter_answer tunnel_http_down(struct session *s, const uint8_t *bytes, size_t len, bool end);
+/* Refuse a request. What was asked before it is answered first, so that the guest can tell which one is meant. */
+struct relay_filter_answer tunnel_http_refuse(struct session *s, enum reason why);
 
 #endif

@@ -45,18 +45,18 @@ static struct relay_filter_answer judge_second(struct session *s, const uint8_t 
 	switch (tls_hello_read_second(bytes, len, &hello, &fault)) {
 	case PARSED_MORE:
 		if (end && len > 0)
-			return tunnel_refuse(s, REASON_TLS_MALFORMED);
+			return tunnel_refuse(s, REASON_TLS_MALFORMED, false);
 		tunnel_expect(s, len > 0);
 		return (struct relay_filter_answer){ .action = RELAY_HOLD };
 	case PARSED_BAD:
-		return tunnel_refuse(s, REASON_TLS_MALFORMED);
+		return tunnel_refuse(s, REASON_TLS_MALFORMED, false);
 	case PARSED_OK:
 		break;
 	}
 	note_hello(s, &hello);
 	why = tunnel_judge_seen(s);
 	if (why != REASON_ALLOWED)
-		return tunnel_refuse(s, why);
+		return tunnel_refuse(s, why, false);
 	tunnel_expect(s, false);
 	s->tunnel->stage = TUNNEL_OPAQUE;
 	return (struct relay_filter_answer){ .action = RELAY_OPAQUE };
