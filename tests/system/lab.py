@@ -44,6 +44,8 @@ loop1 CNAME loop2
 loop2 CNAME loop1
 nodata TXT "no address here"
 black A 93.184.216.50
+script A 93.184.215.17
+*.script A 93.184.215.17
 two A 93.184.215.99
 two A 93.184.215.14
 nat64 AAAA 64:ff9b::5db8:d70e

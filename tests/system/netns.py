@@ -44,6 +44,7 @@ class Net:
 
     GUESTS = {"guest": "10.200.0", "guest2": "10.200.1"}
     ORIGIN4 = ["93.184.215.14", "93.184.215.15", "93.184.215.16"]
+    SCRIPTED4 = "93.184.215.17"  # nothing listens there but what a test scripts
     ORIGIN6 = "2606:2800:21f:cb07::14"
     PROXY_PUBLIC4 = "93.184.215.1"
     PROXY_PUBLIC6 = "2606:2800:21f:cb07::1"
@@ -69,7 +70,7 @@ class Net:
             run("ip", "-n", self.ns(guest), "-6", "addr", "add", f"fd77:{i}::2/64", "dev", f"g{i}", "nodad")
             run("ip", "-n", self.ns("proxy"), "-6", "addr", "add", f"fd77:{i}::1/64", "dev", f"p{i}", "nodad")
         self._join("origin", "o0", "px")
-        for address in self.ORIGIN4:
+        for address in [*self.ORIGIN4, self.SCRIPTED4]:
             run("ip", "-n", self.ns("origin"), "addr", "add", f"{address}/24", "dev", "o0")
         run("ip", "-n", self.ns("origin"), "-6", "addr", "add", f"{self.ORIGIN6}/64", "dev", "o0", "nodad")
         run("ip", "-n", self.ns("proxy"), "addr", "add", f"{self.PROXY_PUBLIC4}/24", "dev", "px")

@@ -9,7 +9,9 @@ import struct
 import sys
 import threading
 
-SEEN = []  # first bytes of each connection, for the tests: printed on standard output
+from netns import Net
+
+ADDRESSES = [*Net.ORIGIN4, Net.ORIGIN6]
 
 
 def say(*words):
@@ -116,8 +118,9 @@ def main():
         7003: (source, None), 7004: (reset, None), 7005: (half, None),
     }
     for port, (handler, wrap) in services.items():
-        listener = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
-        threading.Thread(target=serve, args=(listener, handler, wrap), daemon=True).start()
+        for address in ADDRESSES:
+            listener = socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=1024)
+            threading.Thread(target=serve, args=(listener, handler, wrap), daemon=True).start()
     with open(ready, "w", encoding="ascii") as file:
         file.write("ready")
     threading.Event().wait()
