@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from lab import Egress, wait_for
+from lab import wait_for
 from scripted import Scripted
 from socks import OK, Socks
 
@@ -23,7 +23,7 @@ allow https://allowed.test as web
 allow http://93.184.215.17 as literal
 """
 FAST = "first_flight_ms = 1500\n"
-SHARED, OWN = 1081, 1080  # two proxies at a time may not share a port
+SHARED, OWN = 1180, 1080  # ports of the fixtures
 
 
 @pytest.fixture
@@ -33,13 +33,9 @@ def origin(lab):
 
 
 @pytest.fixture(scope="module")
-def shared(lab, tmp_path_factory):
+def shared(module_egress):
     """One egressd for all tests that change no policy."""
-    folder = tmp_path_factory.mktemp("http")
-    one = Egress(lab, folder, leases={"http.policy": LEASE}, daemon=FAST,
-                 listeners={"main": f"tcp:10.200.0.1:{SHARED}"}).start()
-    yield one
-    one.stop()
+    return module_egress(leases={"http.policy": LEASE}, daemon=FAST)
 
 
 def opened(lab, host="script.test", port=80, proxy=SHARED):
@@ -268,7 +264,7 @@ REFUSED = [
 def wait_told(e, said, reason):
     """What the guest was told is on record; denials of a kind are folded, their closes are not."""
     def told():
-        return [r for r in e.records(status_code=reason) if r["metadata"]["uid"].startswith(said["decision"])]
+        return [r for r in e.records(status_code=reason) if said["decision"] in (r["metadata"]["uid"], r["metadata"].get("correlation_uid"))]
     return wait_for(told)
 
 
