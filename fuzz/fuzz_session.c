@@ -173,13 +173,13 @@ static void on_record(void *arg, const struct record *r)
 	struct guest *g = &w.guests[r->source.port - 1];
 
 	REQUIRE(r->source.port >= 1 && r->source.port <= w.guest_count);
-	REQUIRE(!g->was_refused && !g->has_ended);
-	if (r->event != RECORD_DECISION) {
+	REQUIRE(!g->has_ended);
+	if (r->event != RECORD_DECISION) { /* of a stream that was refused, too */
 		REQUIRE(g->was_allowed);
 		g->has_ended = true;
 		return;
 	}
-	REQUIRE(r->verdict.allow == (r->verdict.reason == REASON_ALLOWED));
+	REQUIRE(!g->was_refused && r->verdict.allow == (r->verdict.reason == REASON_ALLOWED));
 	if (!r->verdict.allow) {
 		g->was_refused = true;
 		return;

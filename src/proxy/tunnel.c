@@ -102,8 +102,8 @@ struct relay_filter_answer tunnel_end(struct session *s)
 
 void tunnel_note_refusal(struct session *s, enum reason why)
 {
-	if (s->tunnel->why == why)
-		return;
+	if (s->tunnel->why != REASON_ALLOWED)
+		return; /* once: what follows is of a connection that is lost already */
 	s->tunnel->why = why;
 	session_record_decision(s, why);
 }

@@ -56,7 +56,7 @@ struct tunnel {
 /* tunnel.c */
 /* Refuse: recorded at once, said once what passed before is sent (not at all when `mute`), then the end. Also from inside a filter. */
 struct relay_filter_answer tunnel_refuse(struct session *s, enum reason why, bool mute);
-/* Record a refusal whose words have to wait for earlier answers; tunnel_refuse with the same reason ends it. */
+/* Record a refusal, the first one only, whose words may have to wait for earlier answers; tunnel_refuse ends it. */
 void tunnel_note_refusal(struct session *s, enum reason why);
 /* Nothing was refused, but nothing more may follow what has passed: end in order. */
 struct relay_filter_answer tunnel_end(struct session *s);
