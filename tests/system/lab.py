@@ -142,7 +142,8 @@ class Egress:
     all tests run without it (those of the sandbox itself fail then).
     """
 
-    def __init__(self, lab, folder, leases=None, ceiling=CEILING, presets=None, daemon="", listeners=None, sandbox=True, sidecar="", limits="", port=1080):
+    def __init__(self, lab, folder, leases=None, ceiling=CEILING, presets=None, daemon="", listeners=None, sandbox=True, sidecar="", limits="", port=1080,
+                 source=None):
         self.lab, self.folder, self.limits = lab, Path(folder), limits
         self.sandbox = sandbox and "EGRESS_WITHOUT_SANDBOX" not in os.environ
         self.root = self.folder / "policy"
@@ -164,6 +165,7 @@ class Egress:
         self.main, self.second, self.six = ("10.200.0.1", port), ("10.200.1.1", port), ("fd77::1", port)
         self.listeners = listeners or {"main": f"tcp:10.200.0.1:{port}", "second": f"tcp:10.200.1.1:{port}", "six": f"tcp:[fd77:0::1]:{port}"}
         self.sidecar_options = sidecar
+        self.source = f"source = {source}\ntrust = signed" if source else f"source = file:{self.root}\ntrust = local"
         self.config = self.folder / "egressd.conf"
         self.configure(daemon)
 
@@ -180,7 +182,7 @@ class Egress:
         self.config.write_text(
             "[daemon]\n" + "".join(f"{key} = {value}\n" for key, value in options.items() if value)
             + "".join(f"[listener {name}]\nbind = {bind.replace('FOLDER', str(self.folder))}\n" for name, bind in self.listeners.items())
-            + f"[sidecar]\nsource = file:{self.root}\ntrust = local\nstate = {self.state}\n{self.sidecar_options}\n")
+            + f"[sidecar]\n{self.source}\nstate = {self.state}\n{self.sidecar_options}\n")
 
     def write(self, name, text):
         """Publish as the manual says: write aside, then rename."""
