@@ -1,7 +1,7 @@
 """egressd beside other SOCKS servers, in one run: tests/bench/compare.py [--build DIR] [--seconds N] [--only NAME]...
 
 Three namespaces (guest, proxy, origin) for each relay anew, all relays unprivileged alike; CPU is that of the relay's processes. These
-machines are noisy: compare ratios within one run. Needs root, gcc, and for the others the packages microsocks and dante-server."""
+machines are noisy: compare ratios within one run. Needs root and `deploy/install-packages bench`."""
 import argparse
 import os
 import signal
