@@ -1,7 +1,7 @@
 """What real clients ask for, run inside the origin's namespace: shop.py CERT KEY FOLDER READY_FILE
 
 TLS on 9443 and clear HTTP on 9080 serve the files of FOLDER, git repositories below /git/ by git's own backend, a redirect to X at /to/X,
-and a WebSocket echo at /echo. Standard library only."""
+a WebSocket echo at /echo, and /hold/X that is answered only when /let-go/X was asked for. Standard library only."""
 import base64
 import hashlib
 import http.server
@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 
 TLS_PORT, CLEAR_PORT = 9443, 9080
+HOLD_S = 30
+holds = {}
 
 
 class Shop(http.server.SimpleHTTPRequestHandler):
@@ -37,8 +39,19 @@ class Shop(http.server.SimpleHTTPRequestHandler):
             self.end_headers()
         elif self.path == "/echo":
             self.echo_frames()
+        elif self.path.startswith(("/hold/", "/let-go/")):
+            self.hold(*self.path.split("/")[1:3])
         else:
             super().do_GET()
+
+    def hold(self, what, name):
+        let_go = holds.setdefault(name, threading.Event())
+        if what == "hold":
+            let_go.wait(HOLD_S)
+        else:
+            let_go.set()
+        self.send_response(204)
+        self.end_headers()
 
     def do_POST(self):
         self.ask_git(self.body())
