@@ -179,7 +179,7 @@ def test_apt_updates_and_downloads(e, person, archive, where):
 def test_apt_says_that_it_was_refused(e, person, archive):
     done = apt(person, "https://deb.evil.test/apt", "update")
     assert "SOCKS proxy socks5h://10.200.0.1:1080 could not connect to deb.evil.test" in done.stderr, done
-    assert "not allowed" in done.stderr, done
+    assert "due to: connection not allowed by ruleset (2)" in done.stderr, done
 
 
 # --- pip ---
@@ -256,6 +256,20 @@ def test_npm_with_socks5_asks_its_own_resolver_and_never_comes(e, person, shop, 
 def test_npm_says_that_it_was_refused(e, person, registry):
     done = npm(person, "https://npm.evil.test/", SOCKS5H)
     assert done.returncode != 0 and "NotAllowed" in done.stderr, done
+
+
+# --- TLS where a rule says http ---
+
+@pytest.mark.parametrize("client, said", [
+    (lambda p, url: git(p, "clone", url + "x.git"), "Access was denied"),
+    (lambda p, url: apt(p, url, "update"), "A TLS fatal alert has been received"),
+    (pip, "TLSV1_ALERT_ACCESS_DENIED"),
+    pytest.param(lambda p, url: npm(p, url, SOCKS5H), "ERR_SSL_TLSV1_ALERT_ACCESS_DENIED", marks=needs("npm")),
+], ids=["git", "apt", "pip", "npm"])
+def test_a_stream_of_another_scheme_shows_as_an_alert(e, person, client, said):
+    done = client(person, "https://plain.test:80/")
+    assert said in done.stdout + done.stderr, done
+    assert e.wait_record(status_code="scheme_mismatch")
 
 
 # --- what people write themselves ---
