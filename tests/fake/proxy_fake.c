@@ -320,7 +320,7 @@ static const struct world_options default_options = {
 
 void proxy_fake_begin(struct proxy_fake *p)
 {
-	struct worker_options options = { .channels = 32, .dns_sockets = &p->sockets };
+	struct worker_options options = { .channels = p->channels != 0 ? p->channels : 32, .dns_sockets = &p->sockets };
 	struct world_parts parts = { .options = &p->options };
 	struct world *empty;
 

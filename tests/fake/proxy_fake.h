@@ -42,6 +42,7 @@ struct proxy_fake {
 	struct dns_net *net;         /* owned */
 	struct ares_link_sockets sockets;
 	struct world_options options;
+	unsigned channels;           /* of the resolver; 0: 32 */
 	uint64_t world_count;
 	char slots[16][RECORD_LEASE_MAX + 1]; /* lease ids */
 
