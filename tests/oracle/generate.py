@@ -2,7 +2,8 @@
 test_oracle.py; makes only what the language allows, but for a few faults on purpose."""
 import ipaddress
 
-NAMES = ["a.test", "b.a.test", "c.b.a.test", "x.a.test", "b.test", "ab.test", "a.example", "b.a.example"]
+NAMES = ["a.test", "b.a.test", "c.b.a.test", "x.a.test", "b.test", "ab.test", "a.example", "b.a.example",
+         "public.tls-ech.dev", "x.tls-ech.dev"]
 SPECIAL = ["single", "box.local", "a.internal", "b.a.internal", "x.home.arpa", "a.localhost", "onion.onion"]
 METADATA = ["metadata.google.internal", "x.metadata.google.internal", "instance-data", "metadata.azure.com"]
 NETS = ["93.184.0.0/16", "93.184.216.0/24", "93.184.216.34/32", "8.8.8.0/24", "8.8.8.8/32", "10.0.0.0/8", "10.20.0.0/16",
@@ -31,7 +32,7 @@ def host(rng, special):
     if kind < 0.45:
         return rng.choice(NAMES)
     if kind < 0.7:
-        return "*." + rng.choice(["a.test", "b.a.test", "a.example"])
+        return "*." + rng.choice(["a.test", "b.a.test", "a.example", "tls-ech.dev"])
     if kind < 0.8 and special:
         return rng.choice(SPECIAL[1:])
     return None
