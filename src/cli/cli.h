@@ -41,5 +41,7 @@ int cmd_top(struct cli *cli);
 int cmd_token(struct cli *cli);
 int cmd_lint(struct cli *cli);
 int cmd_explain(struct cli *cli);
+/* cmd_authority.c: control for fleets without one. */
+int cmd_authority(struct cli *cli);
 
 #endif

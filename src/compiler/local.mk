@@ -13,6 +13,7 @@ libcompiler_a_SOURCES = \
 	src/compiler/parse.c src/compiler/parse.h src/compiler/parse_doc.c src/compiler/parse_internal.h \
 	src/compiler/parse_lease.c src/compiler/parser.c \
 	src/compiler/pattern.c src/compiler/pattern.h \
+	src/compiler/print_doc.c src/compiler/print_doc.h \
 	src/compiler/root.c src/compiler/root.h src/compiler/root_file.c src/compiler/root_internal.h \
 	src/compiler/root_view.c \
 	src/compiler/source.c src/compiler/source.h

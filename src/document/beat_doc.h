@@ -28,6 +28,8 @@ struct beat_doc {
 
 /* Read the payload; everything in *out_doc lives in the faults' arena. INVALID with faults. */
 enum err beat_doc_read(struct text payload, struct json_faults *faults, struct beat_doc *out_doc) ATTR_MUST_CHECK;
+/* The beat group of a cell: the first byte of the SHA-256 of its id, modulo the number of groups. */
+unsigned beat_doc_group_of(const char *cell);
 /* The cell `id`; NULL if the beat does not name it. */
 const struct beat_doc_cell *beat_doc_find(const struct beat_doc *doc, const char *id);
 

@@ -1,11 +1,7 @@
 /* Words and places that all sources of frames share; see frames.h. */
 #include "sidecar/frames.h"
 
-#include <string.h>
-
-#include "base/crypto.h"
-
-#define GROUPS 32
+#include "document/beat_doc.h"
 
 const char *frames_break_word(enum frames_break why)
 {
@@ -18,10 +14,5 @@ const char *frames_break_word(enum frames_break why)
 
 unsigned frames_group_of(const char *cell)
 {
-	uint8_t digest[CRYPTO_SHA256_LEN] = { 0 };
-
-	/* Without the library every cell is asked for in group 0, where its beat may not be: it stays shut. */
-	if (crypto_sha256(cell, strlen(cell), digest) != ERR_OK)
-		return 0;
-	return digest[0] % GROUPS;
+	return beat_doc_group_of(cell);
 }

@@ -31,6 +31,7 @@ include tests/unit/compiler/local.mk
 include tests/unit/net/local.mk
 include tests/unit/proxy/local.mk
 include tests/unit/control/local.mk
+include tests/unit/authority/local.mk
 include tests/unit/daemon/local.mk
 include tests/unit/sidecar/local.mk
 include tests/unit/cli/local.mk

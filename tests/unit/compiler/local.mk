@@ -19,6 +19,7 @@ unit_compiler_SOURCES = \
 	tests/unit/compiler/test_parser.c \
 	tests/unit/compiler/texts.h \
 	tests/unit/compiler/test_pattern.c \
+	tests/unit/compiler/test_print_doc.c \
 	tests/unit/compiler/test_root.c \
 	tests/unit/compiler/test_source.c \
 	tests/unit/compiler/tree.h

@@ -1,0 +1,244 @@
+/* Control for a fleet without one, by hand or as a process: keys, keysets, and the signed documents of one cell, with a beat each second. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "authority/authority.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "config/fault.h"
+
+#define BEAT_MS 1000
+#define GATHER_MS 5      /* events of one change come in bursts */
+#define RENEW_MS 30000   /* leases without an end of their own are looked at so often */
+#define DAY_MS 86400000ULL
+#define EVENTS (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE)
+
+/* A number from an option; false with a message when it is none. */
+static bool take_number(struct cli *cli, const char *name, uint64_t min, uint64_t max, uint64_t *out_value)
+{
+	const char *text;
+
+	if (!cli_take_value(cli, name, &text))
+		return true;
+	if (text != NULL && text_to_u64(text_of(text), max, out_value) && *out_value >= min)
+		return true;
+	cli_fail(cli, "%s needs a number from %llu to %llu", name, (unsigned long long)min, (unsigned long long)max);
+	return false;
+}
+
+static int keygen(struct cli *cli)
+{
+	static const char *const online[] = { "beat", "manifest", "lease" };
+	uint64_t root_count = 3, threshold = 2;
+	char reason[KEYRING_REASON_MAX], id[ENVELOPE_KEY_ID_MAX + 1];
+	const char *role = NULL, *folder;
+
+	cli_take_value(cli, "--role", &role);
+	if (!take_number(cli, "--root-keys", 1, 8, &root_count) || !take_number(cli, "--threshold", 1, 8, &threshold) ||
+	    !cli_args_hold(cli, 2, 2))
+		return CLI_FAILED;
+	folder = cli->args[1];
+	if (role != NULL && strcmp(role, "root") != 0) {
+		if (strcmp(role, "beat") != 0 && strcmp(role, "manifest") != 0 && strcmp(role, "lease") != 0)
+			return cli_fail(cli, "roles are root, beat, manifest and lease");
+		if (keyring_add(folder, role, id, reason) != ERR_OK)
+			return cli_fail(cli, "%s", reason);
+		printf("%s\n", id);
+		return CLI_DONE;
+	}
+	for (uint64_t i = 0; i < root_count; i++) {
+		if (keyring_add(folder, "root", id, reason) != ERR_OK)
+			return cli_fail(cli, "%s", reason);
+		printf("%s\n", id);
+	}
+	for (size_t i = 0; role == NULL && i < ARRAY_LEN(online); i++) {
+		if (keyring_add(folder, online[i], id, reason) != ERR_OK)
+			return cli_fail(cli, "%s", reason);
+		printf("%s\n", id);
+	}
+	if (keyring_write_root(folder, (size_t)root_count, (size_t)threshold, reason) != ERR_OK)
+		return cli_fail(cli, "%s", reason);
+	return CLI_DONE;
+}
+
+static int sign(struct cli *cli)
+{
+	uint64_t days = 365;
+	struct keyring_keyset keyset = { .epoch_min = 0 };
+	char reason[KEYRING_REASON_MAX], until[25];
+
+	if (!take_number(cli, "--days", 1, 3650, &days) || !take_number(cli, "--epoch", 0, 1000000, &keyset.epoch_min) ||
+	    !cli_args_hold(cli, 3, 3))
+		return CLI_FAILED;
+	keyset.exp_ms = clock_wall_ms() + days * DAY_MS;
+	if (keyring_sign(cli->args[1], cli->args[2], &keyset, reason) != ERR_OK)
+		return cli_fail(cli, "%s", reason);
+	clock_print_wall(keyset.exp_ms, until);
+	printf("keyset %llu, epoch %llu, until %s\n", (unsigned long long)keyset.version, (unsigned long long)keyset.epoch_min, until);
+	return CLI_DONE;
+}
+
+/* What `run` waits for. */
+struct runner {
+	struct cli *cli;
+	struct authority *authority;
+	const char *root;
+	int notify, signals;
+	bool has_failed; /* the last try, which was said */
+};
+
+static void say_faults(const struct fault_list *faults)
+{
+	for (const struct fault *f = faults->first; f != NULL; f = f->next) {
+		char text[FAULT_TEXT_MAX + 256];
+
+		fault_print(f, text, sizeof(text));
+		fprintf(stderr, "%s\n", text);
+	}
+}
+
+static void say_failure(struct runner *r, enum err e, const char *reason)
+{
+	if (e != ERR_OK && !r->has_failed)
+		cli_fail(r->cli, "%s", reason);
+	r->has_failed = e != ERR_OK;
+}
+
+static void publish(struct runner *r)
+{
+	char reason[KEYRING_REASON_MAX];
+	struct authority_counts counts;
+	struct fault_list faults;
+	struct arena arena;
+	enum err e;
+
+	arena_init(&arena, 0);
+	fault_list_init(&faults, &arena);
+	e = authority_publish(r->authority, clock_wall_ms(), &faults, &counts, reason);
+	say_failure(r, e, reason);
+	if (e == ERR_OK && (counts.written > 0 || counts.withdrawn > 0)) {
+		say_faults(&faults);
+		fprintf(stderr, "published leases=%zu written=%zu withdrawn=%zu faulty=%zu\n", counts.leases, counts.written,
+			counts.withdrawn, counts.faulty);
+	}
+	arena_finish(&arena);
+}
+
+static void beat(struct runner *r)
+{
+	char reason[KEYRING_REASON_MAX];
+
+	say_failure(r, authority_beat(r->authority, clock_wall_ms(), reason), reason);
+}
+
+static bool open_waits(struct runner *r)
+{
+	static const char *const folders[] = { "", "/leases", "/presets", "/rulesets" };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	r->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return false;
+	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		char path[4096];
+
+		snprintf(path, sizeof(path), "%s%s", r->root, folders[i]);
+		/* A folder that is not there has nothing in it. */
+		if (inotify_add_watch(r->notify, path, EVENTS) < 0 && errno != ENOENT)
+			return false;
+	}
+	return r->notify >= 0 && r->signals >= 0;
+}
+
+/* Until a signal: publish what changes, beat each second. */
+static void turn(struct runner *r)
+{
+	uint64_t beat_at_ms = 0, renew_at_ms = 0;
+	char events[16384];
+
+	for (;;) {
+		struct pollfd waits[2] = { { .fd = r->notify, .events = POLLIN }, { .fd = r->signals, .events = POLLIN } };
+		uint64_t now_ms = clock_mono_ms();
+		bool is_due = now_ms >= renew_at_ms;
+
+		if (is_due) {
+			publish(r);
+			renew_at_ms = now_ms + RENEW_MS;
+		}
+		if (is_due || now_ms >= beat_at_ms) {
+			beat(r);
+			beat_at_ms = now_ms + BEAT_MS;
+		}
+		now_ms = clock_mono_ms();
+		if (poll(waits, 2, now_ms >= beat_at_ms ? 0 : (int)(beat_at_ms - now_ms)) < 0 && errno != EINTR)
+			return;
+		if ((waits[1].revents & POLLIN) != 0)
+			return;
+		if ((waits[0].revents & POLLIN) == 0)
+			continue;
+		poll(NULL, 0, GATHER_MS);
+		while (read(r->notify, events, sizeof(events)) > 0)
+			;
+		renew_at_ms = 0;
+	}
+}
+
+static int run(struct cli *cli)
+{
+	struct authority_options options = { .keys = NULL };
+	struct runner runner = { .cli = cli, .notify = -1, .signals = -1 };
+	uint64_t lifetime_s = 86400;
+	char reason[KEYRING_REASON_MAX];
+	bool is_once = cli_take_flag(cli, "--once"), is_ready;
+
+	options.report_allowed = cli_take_flag(cli, "--report-allowed");
+	cli_take_value(cli, "--cell", &options.cell);
+	if (!take_number(cli, "--lifetime", 60, 31536000, &lifetime_s) || !cli_args_hold(cli, 4, 4))
+		return CLI_FAILED;
+	if (options.cell == NULL)
+		return cli_fail(cli, "--cell NAME is needed");
+	options.keys = cli->args[1];
+	options.root = runner.root = cli->args[2];
+	options.out = cli->args[3];
+	options.lifetime_ms = lifetime_s * 1000;
+	if (authority_open(&options, reason, &runner.authority) != ERR_OK)
+		return cli_fail(cli, "%s", reason);
+	is_ready = is_once || open_waits(&runner);
+	if (is_once) {
+		publish(&runner);
+		beat(&runner);
+	} else if (is_ready) {
+		turn(&runner);
+	}
+	if (runner.notify >= 0)
+		close(runner.notify);
+	if (runner.signals >= 0)
+		close(runner.signals);
+	authority_close(runner.authority);
+	if (!is_ready)
+		return cli_fail(cli, "cannot watch %s: %s", options.root, strerror(errno));
+	return runner.has_failed ? CLI_FAILED : CLI_DONE;
+}
+
+int cmd_authority(struct cli *cli)
+{
+	if (cli->arg_count > 0 && strcmp(cli->args[0], "keygen") == 0)
+		return keygen(cli);
+	if (cli->arg_count > 0 && strcmp(cli->args[0], "sign") == 0)
+		return sign(cli);
+	if (cli->arg_count > 0 && strcmp(cli->args[0], "run") == 0)
+		return run(cli);
+	return cli_fail(cli, "authority keygen KEYS, authority sign KEYS OUT, authority run KEYS ROOT OUT --cell NAME");
+}
