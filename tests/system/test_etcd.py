@@ -174,26 +174,31 @@ def test_a_token_that_ends_is_asked_for_again(fleet):
 def test_a_store_that_lies_changes_nothing(fleet):
     f = fleet.start()
     c, wide = f.control, [{"id": "w", "allow": "tcp://plain.test:7000"}, *RULES]
-    other = Control()
+    other, first_manifest = Control(), c.all()["m"]
+    c.change(ls_one=RULES)
 
     def both():
         return f.ask(), f.ask("plain.test")
-    assert both() == (OK, NOT_ALLOWED)
-    lies = {
-        "wrong signature": {"l/ls_one": other.envelope("lease", c.lease_payload("ls_one", 9, wide), "ls")},
-        "no envelope": {"l/ls_one": b"hello"},
-        "another cell": {"l/ls_two": c.envelope("lease", c.lease_payload("ls_two", 1, wide, cell="c-0162"), "ls")},
-        "not in the manifest": {"l/ls_three": c.envelope("lease", c.lease_payload("ls_three", 1, wide, source="10.200.1.2/32"), "ls")},
-        "a lease as manifest": {"m": c.envelope("lease", c.lease_payload("ls_one", 9, wide), "ls")},
-        "wrong beat": {"beat": other.envelope("beat", b"{}", "bt")},
-        "wrong keyset": {"keyset": other.keyset(2)},
-        "long": {"l/ls_long": b"x" * 700000},
-    }
+    wait_for(lambda: both() == (OK, NOT_ALLOWED), 5)
+    lies = [
+        ("lease", "signature", {"l/ls_one": other.envelope("lease", c.lease_payload("ls_one", 9, wide), "ls")}),
+        ("lease", "envelope", {"l/ls_one": b"hello"}),
+        ("lease", "cell", {"l/ls_two": c.envelope("lease", c.lease_payload("ls_two", 1, wide, cell="c-0162"), "ls")}),
+        ("lease", "ok", {"l/ls_three": c.envelope("lease", c.lease_payload("ls_three", 1, wide, source="10.200.1.2/32"), "ls")}),
+        ("manifest", "envelope", {"m": c.envelope("lease", c.lease_payload("ls_one", 9, wide), "ls")}),
+        ("manifest", "rollback", {"m": first_manifest}),
+        ("beat", "signature", {"beat": other.envelope("beat", b"{}", "bt")}),
+        ("keyset", "signature", {"keyset": other.keyset(2)}),
+        ("lease", "envelope", {"l/ls_long": b"x" * 700000}),
+    ]
     good = c.all()
-    for what, puts in lies.items():
+    for kind, result, puts in lies:
+        name = f'egress_control_documents_total{{type="{kind}",result="{result}"}}'
+        before = f.e.metric(name)
         f.etcd.change(puts, [])
+        wait_for(lambda: f.e.metric(name) > before, 5)
         for _ in range(3):
-            assert both()[1] != OK, what
+            assert both()[1] != OK, (kind, result)
         f.etcd.change({k: good[k] for k in puts if k in good}, [k for k in puts if k not in good and k != "beat"])
         wait_for(lambda: both() == (OK, NOT_ALLOWED), 15)
     assert f.ask("plain.test", "guest2") != OK
