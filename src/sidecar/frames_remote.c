@@ -12,6 +12,20 @@
 
 #define PASSWORD_MAX 512
 
+/* Does every part of a list name `scheme`; with NULL: none at all? */
+static bool is_list_of(const char *list, const char *scheme)
+{
+	for (;; list++) {
+		size_t len = strcspn(list, ",");
+
+		if (scheme != NULL ? strncmp(list, scheme, strlen(scheme)) != 0 : memmem(list, len, "://", 3) != NULL)
+			return false;
+		list += len;
+		if (*list == '\0')
+			return true;
+	}
+}
+
 /* The first line of a file. */
 static enum err read_password(const char *path, char out_text[PASSWORD_MAX + 1])
 {
@@ -50,8 +64,8 @@ enum err frames_remote_open(struct loop *loop, const struct sidecar_options *opt
 	struct driver_https_options https = { .urls = options->source.text, .cell = options->cell, .tls = tls };
 
 	if (options->source.kind == OPTION_SOURCE_HTTPS)
-		return driver_https_open(loop, &https, out_source);
+		return is_list_of(options->source.text, "https://") ? driver_https_open(loop, &https, out_source) : ERR_INVALID;
 	if (options->source.kind == OPTION_SOURCE_ETCD)
-		return open_etcd(loop, options, &tls, out_source);
+		return !is_list_of(options->source.text, NULL) ? ERR_INVALID : open_etcd(loop, options, &tls, out_source);
 	return ERR_UNSUPPORTED;
 }

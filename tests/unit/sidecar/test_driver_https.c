@@ -73,6 +73,15 @@ Test(driver_https, half_a_snapshot_is_asked_for_again_from_the_start)
 	cr_assert_null(strstr(web.requests[1], "cursor"));
 }
 
+Test(driver_https, a_later_snapshot_that_breaks_is_not_resumed_from_before_it)
+{
+	struct heard h = { .until = "begin put(l/a=A) break(closed) begin put(l/a=A) put(m=M) end " };
+	PLAY(h, { WEB_OK(SNAPSHOT), 0, false }, { WEB_OK(BEGIN PUT_A), 0, false }, { WEB_OK(SNAPSHOT), 0, true });
+
+	cr_assert_not_null(strstr(web.requests[1], "?cursor=c1 "));
+	cr_assert_null(strstr(web.requests[2], "cursor"));
+}
+
 Test(driver_https, a_cursor_that_is_gone_starts_over)
 {
 	struct heard h = { .until = "begin put(l/a=A) put(m=M) end settled break(closed) break(compacted) begin" };

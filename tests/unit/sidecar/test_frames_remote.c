@@ -18,6 +18,9 @@ Test(frames_remote, a_source_over_the_network_is_opened_with_its_credentials_or_
 	} rows[] = {
 		{ { .source = { OPTION_SOURCE_HTTPS, "https://a,https://b" }, .cell = "c" }, NULL, ERR_OK },
 		{ { .source = { OPTION_SOURCE_HTTPS, "https://a,,https://b" }, .cell = "c" }, NULL, ERR_INVALID },
+		{ { .source = { OPTION_SOURCE_HTTPS, "https://a,http://b" }, .cell = "c" }, NULL, ERR_INVALID },
+		{ { .source = { OPTION_SOURCE_HTTPS, "https://a,b" }, .cell = "c" }, NULL, ERR_INVALID },
+		{ { .source = { OPTION_SOURCE_ETCD, "a:1,http://b:2" }, .cell = "c" }, NULL, ERR_INVALID },
 		{ { .source = { OPTION_SOURCE_ETCD, "a:1,b:2" }, .cell = "c" }, NULL, ERR_OK },
 		{ { .source = { OPTION_SOURCE_ETCD, "a:1" }, .cell = "c/d" }, NULL, ERR_INVALID },
 		{ { .source = { OPTION_SOURCE_ETCD, "a:1" }, .cell = "c", .etcd_user = "u" }, "secret\nmore", ERR_OK },
