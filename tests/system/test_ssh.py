@@ -39,13 +39,13 @@ class Sshd:
     def said(self):
         return (self.folder / "sshd.log").read_text()
 
-    def ssh(self, proxy, *command, key="user", stdin="", verbose=False):
+    def ssh(self, proxy, *command, key="user", stdin=""):
         """Run `command` on the origin as a guest would type it."""
         host, port = proxy
         return self.lab.net.run(
             "guest", "ssh", "-F", self.folder / "ssh_config", "-o", f"ProxyCommand=nc -X 5 -x {host}:{port} %h %p",
             "-o", f"UserKnownHostsFile={self.known}", "-o", "GlobalKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes",
-            "-o", "IdentityAgent=none", "-o", "ConnectTimeout=15", "-i", self.folder / key, "-v" if verbose else "-T", "-p", PORT, "root@allowed.test", *command,
+            "-o", "IdentityAgent=none", "-o", "ConnectTimeout=15", "-i", self.folder / key, "-T", "-p", PORT, "root@allowed.test", *command,
             check=False, timeout=30, input=stdin)
 
     def close(self):
