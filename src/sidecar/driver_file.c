@@ -63,6 +63,7 @@ struct driver_file {
 	uint64_t said[SAID_MAX];                  /* digests of the present faults, which the log has */
 	size_t said_count;
 	bool has_offered, is_offer_due;
+	bool is_hold_over;                        /* a loss has lasted, and only some writer was waited for since */
 	struct log_limit complaint;
 };
 
@@ -295,10 +296,14 @@ static void look(struct driver_file *d, bool has_held)
 	enum err e;
 
 	if (is_writing(d, begun_ns / 1000000)) {
+		d->is_hold_over = d->is_hold_over || has_held;
 		if (!d->soon.started)
 			start_timer(d, &d->soon, HOLD_MS);
 		return;
 	}
+	/* One who never stops writing, to whatever file, must not put off for ever what has held. */
+	has_held = has_held || d->is_hold_over;
+	d->is_hold_over = false;
 	watch_folders(d);
 	e = root_refresh(d->root, &changed);
 	if (e != ERR_OK) {
