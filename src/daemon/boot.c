@@ -213,7 +213,10 @@ static enum err start_control(struct daemon *d)
 		return e;
 	/* The sidecar is no longer root either when it comes back to this socket. */
 	e = sandbox_identity(&options, &uid, &gid);
-	if (e == ERR_OK && uid != geteuid() && chown(d->config->daemon.control, uid, gid) != 0)
+	if (e != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "event=user_unknown user=%s", options.user == NULL ? "" : options.user);
+	/* Not what somebody put there in its place. */
+	else if (uid != geteuid() && lchown(d->config->daemon.control, uid, gid) != 0)
 		e = ERR_SYSTEM;
 	return e;
 }
