@@ -72,7 +72,7 @@ struct daemon {
 	int control_fd;              /* owned: listening */
 	struct loop_watch control_watch;
 	struct loop_timer control_pause; /* started while accepting fails */
-	struct log_limit control_complaint, listener_complaint;
+	struct log_limit control_complaint, listener_complaint, peer_complaint;
 	struct list peers;           /* of struct peer */
 	struct peer *sidecar;        /* borrowed from peers; NULL */
 	uint64_t sidecar_number;     /* of the sidecar that is or was connected last */

@@ -29,7 +29,8 @@ static void on_closed(void *arg, struct channel *c, enum err why)
 	struct peer *p = arg;
 
 	if (why != ERR_CLOSED)
-		log_line(LOG_LEVEL_WARN, "event=control_peer_dropped pid=%d why=\"%s\"", (int)channel_peer(c)->pid, err_text(why));
+		log_limited(&p->daemon->peer_complaint, LOG_LEVEL_WARN, "event=control_peer_dropped pid=%d why=\"%s\"",
+			    (int)channel_peer(c)->pid, err_text(why));
 	peer_drop(p);
 }
 
@@ -42,7 +43,7 @@ static void hello_tool(struct peer *p)
 
 	channel_restrict(p->channel, CTL_FROM_TOOL);
 	if (channel_send(p->channel, &answer, -1) != ERR_OK)
-		log_line(LOG_LEVEL_WARN, "event=tool_not_welcomed");
+		log_limited(&p->daemon->peer_complaint, LOG_LEVEL_WARN, "event=tool_not_welcomed");
 }
 
 static void on_message(void *arg, struct channel *c, const struct ctl_msg *msg, int fd)
@@ -62,7 +63,8 @@ static void on_message(void *arg, struct channel *c, const struct ctl_msg *msg, 
 	else if (msg->type == CTL_COMMAND)
 		commands_run(p, msg);
 	else
-		log_line(LOG_LEVEL_WARN, "event=control_message_ignored message=%s", ctl_row(msg->type)->word);
+		log_limited(&p->daemon->peer_complaint, LOG_LEVEL_WARN, "event=control_message_ignored message=%s",
+			    ctl_row(msg->type)->word);
 }
 
 /* Tools that only hold their place must not keep the sidecar or the owner out. */
@@ -124,6 +126,7 @@ static void on_connect(void *arg, int fd, unsigned what)
 enum err peers_start(struct daemon *d)
 {
 	d->control_complaint = d->listener_complaint = (struct log_limit){ .burst = 1, .interval_ms = 10000 };
+	d->peer_complaint = (struct log_limit){ .burst = 10, .interval_ms = 10000 };
 	loop_timer_init(&d->control_pause, d->loop, on_pause_over, d);
 	loop_watch_init(&d->control_watch, d->loop, d->control_fd, LOOP_READ, on_connect, d);
 	return loop_watch_start(&d->control_watch);

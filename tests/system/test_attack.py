@@ -5,9 +5,8 @@ import subprocess
 import threading
 import time
 
-import pytest
-from lab import wait_for
-from socks import OK, Socks, request
+from lab import BUILD, wait_for
+from socks import OK, request
 
 SOURCE = "guest require source\nguest source 10.200.0.2/32\nmode allowlist\n"
 
@@ -210,3 +209,38 @@ def test_a_guest_that_uses_up_descriptors_does_not_part_daemon_and_sidecar(lab, 
         s.close()
     wait_for(lambda: e.is_ready() and e.health()["snapshot"] >= 2)
     assert lost == 0
+
+
+def test_a_lease_taken_away_is_gone_although_somebody_writes_beside_it_without_end(lab, egress):
+    e = egress(leases={"one.policy": "lease ls_one\n" + SOURCE + "allow tcp://allowed.test:7000\n",
+                       "two.policy": "lease ls_two\nguest require source\nguest source 10.200.1.2/32\nmode allowlist\nallow tcp://allowed.test:7000\n"})
+    live = e.guest()
+    assert live.open("allowed.test", 7000) == OK
+    stop = threading.Event()
+
+    def write():
+        with open(e.root / "leases" / "busy.log", "w", encoding="ascii") as file:
+            while not stop.is_set():
+                file.write("x")
+                file.flush()
+                time.sleep(0.005)
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        time.sleep(0.2)
+        (e.root / "leases" / "one.policy").unlink()
+        assert live.rest() == b"RESET"
+        assert e.health()["control"] in ("LIVE", "LAG")
+        with e.guest("guest2") as s:
+            assert s.open("allowed.test", 7000) == OK
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_user_that_does_not_exist_is_named(lab, egress):
+    e = egress(autostart=False, daemon="user = nosuchuser")
+    e.may_fail.add("egressd")
+    e.daemon = e._popen("egressd", [BUILD / "egressd", "--config", e.config])
+    assert e.daemon.wait(20) == 2
+    assert "user_unknown user=nosuchuser" in e.log()
