@@ -1,6 +1,7 @@
 """Real clients, as people start them: what passes, and what they print when it does not."""
 import hashlib
 import json
+import subprocess
 import tarfile
 import zipfile
 
@@ -273,6 +274,18 @@ def test_a_stream_of_another_scheme_shows_as_an_alert(e, person, client, said):
 
 
 # --- what people write themselves ---
+
+def test_nc_ends_when_it_was_refused_though_its_input_stays_open(lab, e):
+    client = lab.net.popen("guest", "nc", "-X", "5", "-x", PROXY, "plain.test", "80", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        client.stdin.write("GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+        client.stdin.flush()
+        client.wait(20)  # it stays for our end alone, and goes at a reset
+        assert '"reason":"http_host_mismatch"' in client.stdout.read()
+    finally:
+        client.kill()
+        client.communicate()
+
 
 PYTHON = """
 import socks, ssl, sys
