@@ -68,7 +68,7 @@ static enum err start_descriptors(struct daemon *d)
 	most = (limit.rlim_cur - fixed) / 2; /* two descriptors each; tools and probes keep theirs */
 	if (d->config->daemon.connections_max != 0 && d->config->daemon.connections_max < most)
 		most = d->config->daemon.connections_max;
-	d->connections_max = (uint32_t)((most + d->shared.count - 1) / d->shared.count);
+	d->connections_max = (uint32_t)most;
 	log_line(LOG_LEVEL_INFO, "event=descriptors limit=%llu connections_max=%llu", (unsigned long long)limit.rlim_cur,
 		 (unsigned long long)most);
 	return ERR_OK;

@@ -51,7 +51,7 @@ struct daemon {
 	struct worker_shared shared; /* owns the workers */
 	pthread_t threads[WORKER_MAX];
 	unsigned threads_running;
-	uint32_t connections_max;    /* of one worker, from descriptors */
+	uint32_t connections_max;    /* of all workers, from descriptors */
 	int listeners_below;         /* descriptor that no listener reaches: the rest is for what it takes to be controlled */
 
 	struct address_watch *addresses; /* owned */

@@ -20,6 +20,7 @@ struct limits_cell_state {
 
 struct limits {
 	struct hash_key key;
+	atomic_uint_fast32_t connections;
 	struct limits_cell_state cell[LIMITS_CELLS];
 };
 
@@ -55,15 +56,27 @@ uint32_t limits_cell(const struct limits *l, const struct lease_arrival *arrival
 	return (uint32_t)(hash & (LIMITS_CELLS - 1));
 }
 
+static bool begin(atomic_uint_fast32_t *count, uint32_t max)
+{
+	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < max)
+		return true;
+	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+	return false;
+}
+
+bool limits_connection_begin(struct limits *l, uint32_t max)
+{
+	return begin(&l->connections, max);
+}
+
+void limits_connection_end(struct limits *l)
+{
+	atomic_fetch_sub_explicit(&l->connections, 1, memory_order_relaxed);
+}
+
 bool limits_handshake_begin(struct limits *l, uint32_t cell, uint32_t max)
 {
-	struct limits_cell_state *c = &l->cell[cell];
-	uint_fast32_t before = atomic_fetch_add_explicit(&c->handshakes, 1, memory_order_relaxed);
-
-	if (max == 0 || before < max)
-		return true;
-	atomic_fetch_sub_explicit(&c->handshakes, 1, memory_order_relaxed);
-	return false;
+	return begin(&l->cell[cell].handshakes, max == 0 ? UINT32_MAX : max);
 }
 
 void limits_handshake_end(struct limits *l, uint32_t cell)

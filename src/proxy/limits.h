@@ -1,5 +1,6 @@
 /*
- * What is limited before a lease is known, shared by all workers (atomic counters): unfinished handshakes and failed logins per source.
+ * What is limited before a lease is known, shared by all workers (atomic counters): connections in all, unfinished handshakes and failed
+ * logins per source.
  * A fixed table by keyed hash: two sources that share a cell share its limit, never escape it.
  */
 #ifndef EGRESS_PROXY_LIMITS_H
@@ -23,6 +24,9 @@ void limits_destroy(struct limits *l);
 /* The cell of an arrival: its source address, or its listener for unix sockets. */
 uint32_t limits_cell(const struct limits *l, const struct lease_arrival *arrival);
 
+/* Count a guest connection of the process; false when it has `max` already. */
+bool limits_connection_begin(struct limits *l, uint32_t max) ATTR_MUST_CHECK;
+void limits_connection_end(struct limits *l);
 /* Count an unfinished handshake; false when the source has `max` already (0: no limit). */
 bool limits_handshake_begin(struct limits *l, uint32_t cell, uint32_t max) ATTR_MUST_CHECK;
 void limits_handshake_end(struct limits *l, uint32_t cell);

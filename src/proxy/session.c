@@ -81,14 +81,14 @@ void session_accept(struct worker *w, int fd, const char *listener, const struct
 	uint32_t cell = limits_cell(w->shared->limits, &arrival);
 	struct session *s = NULL;
 
-	if (w->draining || worker_session_count(w) >= o->connections_max)
+	if (w->draining || !limits_connection_begin(w->shared->limits, o->connections_max))
 		goto reject;
 	if (!limits_handshake_begin(w->shared->limits, cell, o->handshakes_per_source))
-		goto reject;
+		goto uncount;
 	s = pool_take(&w->sessions);
 	if (s == NULL) {
 		limits_handshake_end(w->shared->limits, cell);
-		goto reject;
+		goto uncount;
 	}
 	s->worker = w;
 	s->guest_fd = fd;
@@ -104,6 +104,8 @@ void session_accept(struct worker *w, int fd, const char *listener, const struct
 	session_enter(s, SESSION_GREETING, o->handshake_ms);
 	handshake_start(s);
 	return;
+uncount:
+	limits_connection_end(w->shared->limits);
 reject:
 	metrics_add(w->metrics, METRIC_REJECTED, 1);
 	close(fd);
@@ -325,6 +327,7 @@ static void session_close(struct session *s)
 	if (s->home != NULL)
 		list_remove(&s->home->sessions, &s->in_home);
 	session_enter(s, SESSION_CLOSED, UINT64_MAX);
+	limits_connection_end(w->shared->limits);
 	worker_descriptor_freed(w);
 	worker_bury(w, s);
 }

@@ -33,7 +33,7 @@ struct world_options {
 	uint64_t lookups_per_s, lookup_failures_per_s, names;             /* likewise */
 	uint32_t handshakes_per_source;         /* unfinished ones; 0: no limit */
 	uint64_t hold_bytes_max;                /* first flights held by one worker, in all */
-	uint32_t connections_max;               /* sessions of one worker */
+	uint32_t connections_max;               /* sessions of all workers */
 	enum world_family family;
 	struct addr source4, source6;           /* family NONE: the kernel chooses */
 	bool truthful_bound_address;            /* reply with our end's address instead of zeros */

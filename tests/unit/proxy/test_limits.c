@@ -39,6 +39,19 @@ Test(limits, unfinished_handshakes_of_one_source_are_bounded_and_come_back)
 	limits_destroy(l);
 }
 
+Test(limits, connections_of_all_are_bounded_together_and_come_back)
+{
+	struct limits *l = fresh();
+
+	for (int i = 0; i < 3; i++)
+		cr_expect(limits_connection_begin(l, 3));
+	cr_expect_not(limits_connection_begin(l, 3));
+	cr_expect_not(limits_connection_begin(l, 3), "a refused one is not counted");
+	limits_connection_end(l);
+	cr_expect(limits_connection_begin(l, 3));
+	limits_destroy(l);
+}
+
 Test(limits, a_source_keeps_its_cell_and_its_whole_network_of_ipv6)
 {
 	struct limits *l = fresh();
