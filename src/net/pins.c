@@ -177,8 +177,10 @@ static uint64_t lifetime_ms(const struct dns_answer *answer)
 	case DNS_OUTCOME_SERVER_FAILURE:
 	case DNS_OUTCOME_TRUNCATED:
 	case DNS_OUTCOME_MALFORMED:
+		break;
 	case DNS_OUTCOME_TIMEOUT:
 	case DNS_OUTCOME_UNREACHABLE:
+		s = PINS_SILENCE_S;
 		break;
 	}
 	return (uint64_t)s * 1000;

@@ -18,6 +18,7 @@
 #define PINS_TTL_MAX_S 3600
 #define PINS_NEGATIVE_MAX_S 60
 #define PINS_FAILURE_MAX_S 5
+#define PINS_SILENCE_S 1 /* of servers: it says nothing about the name, so it is not kept for longer than a burst */
 
 struct pins; /* one per lease, on its home worker */
 
@@ -45,7 +46,7 @@ const struct pin *pins_find(struct pins *p, const struct dname *name, enum dns_t
 void pin_answer(const struct pin *pin, struct dns_answer *out_answer);
 /*
  * Store an answer under the clamped time of its outcome: addresses 30 s to 1 h; no such name and no address 1 s to 60 s (the zone's
- * own bound when lower); anything else 5 s. Replaces an older one, except that a pin for the lease stands until it is dropped. When
+ * own bound when lower); a failure 5 s; silence of all servers 1 s. Replaces an older one, except that a pin for the lease stands until it is dropped. When
  * full the soonest to expire makes room; pins for the lease never do (LIMIT when there are no others).
  */
 enum err pins_put(struct pins *p, const struct dname *name, enum dns_type type, const struct dns_answer *answer,
