@@ -43,6 +43,7 @@ struct proxy_fake {
 	struct ares_link_sockets sockets;
 	struct world_options options;
 	unsigned channels;           /* of the resolver; 0: 32 */
+	bool control_is_silent;      /* nobody moves the gate's deadlines any more */
 	uint64_t world_count;
 	char slots[16][RECORD_LEASE_MAX + 1]; /* lease ids */
 

@@ -279,6 +279,11 @@ static void line_next_generation(char **words, size_t count)
 	gate_next_generation(told.proxy.shared.gate, proxy_fake_slot(&told.proxy, "guest"));
 }
 
+static void line_silence(char **words, size_t count)
+{
+	told.proxy.control_is_silent = true;
+}
+
 static void line_flush(char **words, size_t count)
 {
 	struct lease_home *home = worker_find_home(told.proxy.worker, proxy_fake_slot(&told.proxy, "guest"));
@@ -363,6 +368,7 @@ static const struct {
 	{ "origin", 4, line_origin },	  { "ask", 4, line_ask },	  { "flood", 5, line_flood },
 	{ "leave", 2, line_leave },	  { "at", 2, line_at },		  { "revoke", 1, line_revoke },
 	{ "flush", 1, line_flush },	  { "next_generation", 1, line_next_generation },
+	{ "silence", 1, line_silence },
 		  { "expect", 3, line_expect },	  { "pin_failed", 3, line_again },
 	{ "queries", 2, line_queries },	  { "dialled", 1, line_dialled }, { "count", 3, line_count },
 	{ "say", 3, line_say },		  { "hears", 3, line_hears },
