@@ -153,6 +153,12 @@ static void check_sidecar(const struct checker *k, enum config_reader reader)
 	}
 	if ((s->tls_certificate == NULL) != (s->tls_key == NULL))
 		need_key(k, false, s->tls_key == NULL ? "tls_key" : "tls_certificate", "because the other one is given");
+	if (s->reports != NULL)
+		need_key(k, s->proxy != NULL, "proxy", "to say in its reports who it is");
+	if (s->reports != NULL && strncmp(s->reports, "https://", 8) != 0)
+		fault_add(k->faults, line_of(k, "sidecar", "reports"), FAULT_ERROR, "bad_value", "expected https://HOST…");
+	if (s->proxy != NULL && s->reports == NULL && s->source.kind != OPTION_SOURCE_HTTPS)
+		need_key(k, false, "reports", "because proxy is given and the source takes no reports");
 	if ((s->etcd_user == NULL) != (s->etcd_password == NULL))
 		need_key(k, false, s->etcd_user == NULL ? "etcd_user" : "etcd_password", "because the other one is given");
 }

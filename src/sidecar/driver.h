@@ -39,6 +39,7 @@ struct driver_ops {
 	bool (*print)(struct driver *d, const char *lease, uint8_t out_print[STICKY_PRINT_LEN]);
 	void (*visit_faults)(struct driver *d, void (*visit)(void *arg, const struct fault *fault), void *arg);
 	void (*figures)(struct driver *d, struct sink *out); /* NULL: it has none */
+	void (*report)(struct driver *d, struct sink *out);  /* NULL: likewise */
 };
 
 /* Embedded as the first member of each driver. */
@@ -73,6 +74,13 @@ static inline void driver_figures(struct driver *d, struct sink *out)
 {
 	if (d->ops->figures != NULL)
 		d->ops->figures(d, out);
+}
+
+/* Members of its own for a status report: `,"name":value` each, or nothing. */
+static inline void driver_report(struct driver *d, struct sink *out)
+{
+	if (d->ops->report != NULL)
+		d->ops->report(d, out);
 }
 
 struct driver_file_options {

@@ -461,7 +461,7 @@ static void on_visit_faults(struct driver *driver, void (*visit)(void *arg, cons
 	root_visit_faults(of(driver)->root, visit, arg);
 }
 
-static const struct driver_ops ops = { on_start, on_close, on_print, on_visit_faults, NULL };
+static const struct driver_ops ops = { on_start, on_close, on_print, on_visit_faults, NULL, NULL };
 
 static enum err fill_paths(struct driver_file *d, const struct driver_file_options *options)
 {

@@ -15,9 +15,11 @@
 #include "sidecar/accept.h"
 #include "sidecar/ceiling.h"
 #include "sidecar/floors.h"
+#include "sidecar/report.h"
 #include "sidecar/signed_set.h"
 
 #define TICK_MS 1000
+#define NACK_ROOM 2048          /* bytes that one takes in a report at most, and the end */
 #define RELIST_NS 1000000000ULL /* so long a mismatch is given before everything is listed again */
 #define KEYS_MAX 8192           /* bytes of the `keys` file */
 
@@ -418,7 +420,41 @@ static void on_figures(struct driver *driver, struct sink *out)
 		    (unsigned long long)d->relists, (unsigned long long)signed_set_dropped(d->set));
 }
 
-static const struct driver_ops ops = { on_start, on_close, on_print, on_visit_faults, on_figures };
+static void write_nack(void *arg, const struct signed_nack *nack)
+{
+	struct sink *out = arg;
+	char key[LEASE_DOC_ID_MAX + 3];
+
+	/* What is beyond a report's size is told by the next one, when these are mended. */
+	if (out->capacity - out->len < NACK_ROOM)
+		return;
+	snprintf(key, sizeof(key), "l/%s", nack->lease);
+	sink_format(out, "%s{\"k\":", out->bytes[out->len - 1] == '[' ? "" : ",");
+	report_string(out, key);
+	sink_format(out, ",\"rev\":%llu,\"type\":", (unsigned long long)nack->rev);
+	report_string(out, nack->type);
+	sink_text(out, ",\"pointer\":");
+	report_string(out, nack->pointer);
+	sink_text(out, "}");
+}
+
+static void on_report(struct driver *driver, struct sink *out)
+{
+	struct driver_signed *d = of(driver);
+
+	sink_text(out, ",\"caps\":[");
+	for (unsigned type = 0; type < ENVELOPE_TYPE_COUNT; type++)
+		sink_format(out, "%s\"%s\"", type == 0 ? "" : ",", envelope_type_name((enum envelope_type)type));
+	sink_text(out, "],\"cell\":");
+	report_string(out, d->cell);
+	sink_format(out, ",\"epoch\":%llu,\"keyset\":%llu,\"manifest_seq\":%llu,\"manifest_held\":%s,\"nack\":[",
+		    (unsigned long long)floors_state(d->floors)->epoch, (unsigned long long)accept_keyset_version(d->accept),
+		    (unsigned long long)(d->has_manifest ? d->held.seq : 0), d->is_named_held ? "true" : "false");
+	signed_set_visit_nacks(d->set, write_nack, out);
+	sink_text(out, "]");
+}
+
+static const struct driver_ops ops = { on_start, on_close, on_print, on_visit_faults, on_figures, on_report };
 
 /* The `keys` file: as trusted as the ceiling, for it decides who may speak. */
 static enum err read_keys(const char *path, struct arena *arena, struct fault_list *faults, struct text *out_text)

@@ -25,6 +25,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/name_servers.c src/sidecar/name_servers.h \
 	src/sidecar/open_socket.c src/sidecar/open_socket.h \
 	src/sidecar/publish.c src/sidecar/publish.h \
+	src/sidecar/report.c src/sidecar/report.h \
 	src/sidecar/resource.c src/sidecar/resource_internal.h \
 	src/sidecar/segment_store.c src/sidecar/segment_store_internal.h \
 	src/sidecar/sidecar.c src/sidecar/sidecar.h src/sidecar/sidecar_commands.c src/sidecar/sidecar_internal.h \

@@ -55,6 +55,15 @@ static void send_status(struct sidecar *s)
 		return; /* the next one is a second away */
 }
 
+static void send_report(struct sidecar *s)
+{
+	static char body[REPORT_MAX];
+	size_t len = s->report == NULL ? 0 : status_report(s, body, sizeof(body));
+
+	if (len > 0)
+		report_say(s->report, (struct text){ body, len });
+}
+
 static void on_adopted(void *arg)
 {
 	struct sidecar *s = arg;
@@ -64,6 +73,7 @@ static void on_adopted(void *arg)
 	s->has_matched = s->has_matched || s->freshness.has_match;
 	set_deadlines(s);
 	send_status(s);
+	send_report(s);
 	log_line(LOG_LEVEL_INFO, "policy_adopted");
 }
 
@@ -334,6 +344,7 @@ static void on_tick(void *arg)
 	hand_over_tick(s->hand_over);
 	set_deadlines(s);
 	send_status(s);
+	send_report(s);
 }
 
 /* Where signed documents come from. */
@@ -402,6 +413,16 @@ static enum err revoke_sticky(struct sidecar *s)
 	return ERR_OK;
 }
 
+static enum err open_report(struct sidecar *s)
+{
+	const struct sidecar_options *o = &s->config->sidecar;
+	struct report_options options = { .urls = o->reports != NULL ? o->reports : o->source.text,
+					  .proxy = o->proxy,
+					  .tls = { o->tls_ca, o->tls_certificate, o->tls_key } };
+
+	return o->proxy == NULL ? ERR_OK : report_open(s->loop, &options, &s->report);
+}
+
 enum err sidecar_create(struct loop *loop, const struct sidecar_parts *parts, struct sidecar **out_sidecar)
 {
 	struct sidecar *s = alloc_zeroed(sizeof(*s));
@@ -424,7 +445,9 @@ enum err sidecar_create(struct loop *loop, const struct sidecar_parts *parts, st
 	loop_timer_init(&s->dial, loop, on_dial, s);
 	loop_timer_init(&s->tick, loop, on_tick, s);
 	is_config_replaced(s);
-	e = hand_over_create(s->config, &s->hand_over);
+	e = open_report(s);
+	if (e == ERR_OK)
+		e = hand_over_create(s->config, &s->hand_over);
 	if (e == ERR_OK)
 		e = publish_create(loop, &publish_events, s, &s->publish);
 	if (e == ERR_OK)
@@ -454,6 +477,7 @@ void sidecar_destroy(struct sidecar *s)
 		hang_up(s);
 	publish_destroy(s->publish);
 	hand_over_destroy(s->hand_over);
+	report_close(s->report);
 	sticky_close(s->sticky);
 	config_unref(s->config);
 	alloc_free(s);

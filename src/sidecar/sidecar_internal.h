@@ -13,6 +13,7 @@
 #include "sidecar/freshness.h"
 #include "sidecar/hand_over.h"
 #include "sidecar/publish.h"
+#include "sidecar/report.h"
 #include "sidecar/sidecar.h"
 
 #define STATUS_TEXT_MAX 16384
@@ -33,6 +34,7 @@ struct sidecar {
 	struct sticky *sticky;       /* owned */
 	struct publish *publish;     /* owned */
 	struct hand_over *hand_over; /* owned */
+	struct report *report;       /* owned; NULL: none are wanted */
 	struct freshness freshness;
 
 	struct channel *channel;     /* owned; NULL while not connected */
@@ -53,6 +55,8 @@ void sidecar_run_command(struct sidecar *s, const struct ctl_msg *msg);
 void sidecar_on_revoked(void *arg, const char *lease, bool is_known, uint64_t closed);
 /* The channel goes away: end what waits for an answer. */
 void sidecar_forget_calls(struct sidecar *s);
+/* What a status report says now; returns its length, 0: it has no room. */
+size_t status_report(const struct sidecar *s, char *out_text, size_t cap);
 /* Our own figures in exposition format; returns their length. */
 size_t status_figures(const struct sidecar *s, char *out_text, size_t cap);
 

@@ -62,3 +62,19 @@ size_t status_figures(const struct sidecar *s, char *out_text, size_t cap)
 	driver_figures(s->driver, &out);
 	return sink_ok(&out) ? out.len : 0;
 }
+
+size_t status_report(const struct sidecar *s, char *out_text, size_t cap)
+{
+	struct sink out = sink_over(out_text, cap);
+	struct publish_counts counts;
+
+	publish_count(s->publish, &counts);
+	sink_text(&out, "{\"proxy\":");
+	report_string(&out, report_proxy(s->report));
+	sink_format(&out, ",\"sw\":\"%s\",\"state\":\"%s\",\"applied\":%s,\"leases\":{\"active\":%zu,\"quarantined\":%zu}",
+		    PACKAGE_VERSION, freshness_word(freshness_state(&s->freshness, clock_mono_ns())),
+		    publish_is_adopted(s->publish) ? "true" : "false", counts.active, counts.quarantined);
+	driver_report(s->driver, &out);
+	sink_text(&out, "}");
+	return sink_ok(&out) ? out.len : 0;
+}

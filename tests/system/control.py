@@ -223,7 +223,7 @@ class Stream:
 
     def __init__(self, lab, port, certificate=None, authority=None):
         self.documents, self.beat, self.history, self.generation = {}, b"", [], 0
-        self.condition, self.requests, self.port = threading.Condition(), [], port
+        self.condition, self.requests, self.reports, self.port = threading.Condition(), [], [], port
         self.gone_below, self.mode, self.extra = 0, "stream", []
         store = self
 
@@ -232,6 +232,16 @@ class Stream:
 
             def log_message(self, *_):
                 pass
+
+            def do_POST(self):
+                try:
+                    body = self.rfile.read(int(self.headers["Content-Length"]))
+                    with store.condition:
+                        store.reports.append((self.path, json.loads(body)))
+                    self.send_response(204)
+                    self.end_headers()
+                except (OSError, ssl.SSLError):
+                    pass
 
             def do_GET(self):
                 try:

@@ -48,6 +48,7 @@ class Plane:
             (secrets / name).write_bytes((self.tls / name).read_bytes())
         keys.write_text(json.dumps(self.control.root()))
         self.e.sidecar_options = (f"cell = {CELL}\nkeys = {keys}\nceiling = {self.e.root}/ceiling.policy\ntls_ca = {secrets}/{authority}.pem\n"
+                                  "proxy = px-1\n"
                                   f"tls_certificate = {secrets}/{client}.pem\ntls_key = {secrets}/{client}.key\n")
         self.e.configure(DAEMON)
         self.e.start(wait)
@@ -152,3 +153,18 @@ def test_lines_that_are_no_frames_break_the_stream_and_change_nothing(plane):
         wait_for(lambda: p.ask() == OK, 5)
         assert p.stream.requests[before][0].endswith("/stream"), line[:40]
     assert "why=malformed" in p.log() and "why=too_long" in p.log()
+
+
+def test_status_reports_say_what_is_applied_and_what_is_refused_and_where(plane):
+    p = plane.start()
+
+    def last(**match):
+        path, body = p.stream.reports[-1] if p.stream.reports else ("", {})
+        return path == "/v1/proxies/px-1/status" and all(body.get(key) == value for key, value in match.items()) and body
+    body = wait_for(lambda: last(state="live", applied=True, manifest_seq=1, manifest_held=True, nack=[]), 10)
+    assert body["cell"] == CELL and "egress.lease/1" in body["caps"] and body["leases"]["active"] == 1
+    p.control.change(ls_two=[{"id": "r", "allow": "tcp://plain.test:7000", "pot": 1}])
+    body = wait_for(lambda: last(applied=True, manifest_seq=2) and last()["nack"] and last(), 10)
+    assert [(n["k"], n["rev"], n["pointer"]) for n in body["nack"]] == [("l/ls_two", 1, "/network/rules/0/pot")]
+    p.control.change(ls_two=None)
+    wait_for(lambda: last(applied=True, manifest_seq=3, nack=[]), 10)
