@@ -171,8 +171,6 @@ static enum err start_workers(struct daemon *d)
 			.index = i,
 			.pipes = few || !d->config->daemon.splice ? 0 : PIPES_PER_WORKER,
 			.channels = few ? 4 : (unsigned)d->config->daemon.dns_channels,
-			.dns_total_ms = d->config->daemon.dns_total_ms,
-			.dns_try_ms = d->config->daemon.dns_try_ms,
 		};
 
 		e = worker_create(&d->shared, &worker, d->world, &d->shared.worker[i]);

@@ -27,6 +27,8 @@ void reload_world_options(const struct daemon *d, struct world_options *out_opti
 		.handshake_ms = o->handshake_ms,
 		.first_flight_ms = o->first_flight_ms,
 		.connect_ms = o->connect_ms,
+		.dns_total_ms = o->dns_total_ms,
+		.dns_try_ms = o->dns_try_ms,
 		.half_closed_ms = o->half_closed_idle_ms,
 		.idle_ms = o->idle_ms,
 		.lifetime_ms = o->lifetime_ms,

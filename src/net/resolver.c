@@ -434,6 +434,12 @@ static uint64_t or_default(uint64_t given, uint64_t otherwise)
 	return given != 0 ? given : otherwise;
 }
 
+void resolver_set_times(struct resolver *r, uint64_t total_ms, uint64_t try_ms)
+{
+	r->options.total_ms = or_default(total_ms, TOTAL_MS_DEFAULT);
+	r->options.try_ms = or_default(try_ms, TRY_MS_DEFAULT);
+}
+
 enum err resolver_create(struct loop *loop, struct ares_link *link, struct metrics *metrics,
 			 const struct resolver_options *options, struct resolver **out_resolver)
 {
@@ -452,12 +458,11 @@ enum err resolver_create(struct loop *loop, struct ares_link *link, struct metri
 	r->metrics = metrics;
 	r->misfits_told = ares_link_misfit_count(link);
 	r->options = (struct resolver_options){
-		.total_ms = or_default(o->total_ms, TOTAL_MS_DEFAULT),
-		.try_ms = or_default(o->try_ms, TRY_MS_DEFAULT),
 		.waiting_max = (unsigned)or_default(o->waiting_max, WAITING_MAX_DEFAULT),
 		.per_owner_max = (unsigned)or_default(o->per_owner_max, PER_OWNER_MAX_DEFAULT),
 		.asking_max = (unsigned)or_default(o->asking_max, ASKING_MAX_DEFAULT),
 	};
+	resolver_set_times(r, o->total_ms, o->try_ms);
 	htab_init(&r->questions);
 	htab_init(&r->owners);
 	list_init(&r->turns);

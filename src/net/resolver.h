@@ -47,6 +47,8 @@ void resolver_destroy(struct resolver *r);
 /* LIMIT for too many, INVALID for one without port or address; then the old list stays. */
 enum err resolver_set_servers(struct resolver *r, const struct endpoint *servers, size_t count)
 	ATTR_MUST_CHECK;
+/* Take these times for lookups and tries that begin from now on; 0: the defaults above. */
+void resolver_set_times(struct resolver *r, uint64_t total_ms, uint64_t try_ms);
 /*
  * Look up `type` (A or AAAA) for `name` on behalf of `owner` (a lease's slot: only equal owners share a question, and then the
  * deadline of the first to ask). LIMIT when the owner or the queue is full. on_done comes once, later, unless cancelled. The name

@@ -18,7 +18,7 @@
 #include "wire/socks5.h"
 
 #define FAMILY_GRACE_MS 50
-#define RESOLVING_MAX_MS 30000 /* the resolver's own deadline is far below; this one only must exist */
+#define RESOLVING_MAX_MS 90000 /* above every deadline that the resolver may have; this one only must exist */
 
 enum family_index { FAMILY_V4, FAMILY_V6, FAMILIES };
 

@@ -26,15 +26,19 @@ struct worker_listener {
 
 static void on_tick(void *arg);
 
+static enum err set_up_resolver(struct worker *w)
+{
+	const struct world_options *o = &w->world->options;
+
+	resolver_set_times(w->resolver, o->dns_total_ms, o->dns_try_ms);
+	return resolver_set_servers(w->resolver, o->servers, o->server_count);
+}
+
 enum err worker_create(struct worker_shared *shared, const struct worker_options *options, struct world *world,
 		       struct worker **out_worker)
 {
 	struct ares_link_options link = { .channels = options->channels, .sockets = options->dns_sockets };
-	struct resolver_options lookups = {
-		.total_ms = options->dns_total_ms,
-		.try_ms = options->dns_try_ms,
-		.per_owner_max = LOOKUPS_PER_LEASE,
-	};
+	struct resolver_options lookups = { .per_owner_max = LOOKUPS_PER_LEASE };
 	struct worker *w = alloc_zeroed(sizeof(*w));
 	enum err e = ERR_NO_MEMORY;
 
@@ -61,7 +65,7 @@ enum err worker_create(struct worker_shared *shared, const struct worker_options
 	if (e == ERR_OK)
 		e = resolver_create(w->loop, w->ares, w->metrics, &lookups, &w->resolver);
 	if (e == ERR_OK)
-		e = resolver_set_servers(w->resolver, world->options.servers, world->options.server_count);
+		e = set_up_resolver(w);
 	if (e == ERR_OK)
 		e = pump_worker_init(&w->pump, options->pipes);
 	if (e == ERR_OK) {
@@ -487,7 +491,7 @@ uint64_t worker_take_world(struct worker *w, struct world *world)
 		else if (all || old == NULL || new == NULL || snapshot_lease_changed(old, new, id))
 			count += judge_home_again(h);
 	}
-	if (resolver_set_servers(w->resolver, world->options.servers, world->options.server_count) != ERR_OK)
+	if (set_up_resolver(w) != ERR_OK)
 		log_line(LOG_LEVEL_ERROR, "event=servers_not_taken");
 	world_unref(before);
 	return count;

@@ -70,7 +70,6 @@ struct worker_options {
 	unsigned index;
 	unsigned pipes;    /* for splice */
 	unsigned channels; /* of the resolver */
-	uint64_t dns_total_ms, dns_try_ms; /* of one lookup; 0: the resolver's own */
 	const struct ares_link_sockets *dns_sockets; /* NULL: real ones; see net/ares_link.h */
 };
 

@@ -28,6 +28,7 @@ enum world_family { WORLD_PREFER_V6, WORLD_PREFER_V4, WORLD_ONLY_V4, WORLD_ONLY_
 /* What operators can set and workers look at. Times in milliseconds. */
 struct world_options {
 	uint64_t handshake_ms, first_flight_ms, connect_ms, half_closed_ms;
+	uint64_t dns_total_ms, dns_try_ms;      /* of one lookup; 0: the resolver's own */
 	uint64_t idle_ms, lifetime_ms;          /* of leases that set none */
 	uint64_t connections, connects_per_s, connects_per_s_destination; /* likewise; 0: no limit */
 	uint64_t lookups_per_s, lookup_failures_per_s, names;             /* likewise */

@@ -7,7 +7,7 @@ import time
 import pytest
 from lab import wait_for
 from netns import run
-from socks import FAILURE, NOT_ALLOWED, OK, request
+from socks import FAILURE, NOT_ALLOWED, OK, TTL, request
 
 RULES = """allow tcp://allowed.test:7000 as echo
 allow tcp://plain.test:7000 as second
@@ -452,6 +452,50 @@ def test_options_that_apply_at_once_do_so_on_a_hang_up(egress):
         e.sidecar.send_signal(signal.SIGHUP)
         wait_for(lambda: "configuration_kept" in e.log("egress-sidecar"))
         assert ask(e) == FAILURE and lives(s)
+
+
+def hang_up(e, daemon):
+    e.configure(daemon)
+    before = e.log("egress-sidecar").count("configuration_read")
+    e.sidecar.send_signal(signal.SIGHUP)
+    wait_for(lambda: e.log("egress-sidecar").count("configuration_read") > before)
+
+
+def test_name_servers_and_their_times_change_on_a_hang_up(egress, names):
+    e = egress(leases={"one.policy": LEASE}, daemon=OPTIONS.replace("93.184.215.16", "93.184.216.50") + "dns_try_ms = 20000\n")
+    with e.guest() as s:
+        s.greet()
+        s.send(request("allowed.test", 7000))
+        e.wait_state("resolving")
+        hang_up(e, OPTIONS.replace("30000", "500", 1) + "dns_try_ms = 200\n")
+        wait_for(lambda: ask(e, "plain.test") == OK, 10)
+        with e.decides("dns_timeout"):
+            assert ask(e, "mute.test") == TTL
+        e.wait_state("resolving")  # what was asked before keeps its time
+        (e.root / "leases/one.policy").unlink()
+        s.rest()
+
+
+def test_listeners_come_and_go_on_a_hang_up_and_what_they_opened_stays(egress):
+    e = egress(leases={"one.policy": LEASE}, daemon=OPTIONS)
+    e.listeners["more"] = "tcp:10.200.0.1:1088"
+    hang_up(e, OPTIONS)
+    wait_for(lambda: not is_shut(e, ("10.200.0.1", 1088))())
+    with e.guest(to=("10.200.0.1", 1088)) as s:
+        assert s.open("allowed.test", 7000) == OK
+        del e.listeners["more"]
+        hang_up(e, OPTIONS)
+        wait_for(is_shut(e, ("10.200.0.1", 1088)))
+        assert lives(s) and ask(e) == OK
+
+
+def test_guest_networks_that_change_on_a_hang_up_cut_what_they_cover(egress):
+    e = egress(leases={"one.policy": LEASE}, daemon=OPTIONS)
+    with opened(e) as s:
+        hang_up(e, OPTIONS + "guest_networks = 10.200.0.0/16, fd77::/16, 93.184.215.14/32\n")
+        assert s.rest() == b"RESET"
+        with e.decides("own_address"):
+            assert ask(e) == NOT_ALLOWED
 
 
 # --- start ---
