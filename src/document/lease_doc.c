@@ -481,6 +481,28 @@ bool lease_doc_id(struct text payload, char out_id[LEASE_DOC_ID_MAX + 1])
 	return found;
 }
 
+bool lease_doc_arrival(struct text payload, struct json_faults *faults, struct lease_doc *out_doc)
+{
+	struct lease_doc doc = { .cell = "", .lease = "", .state = LEASE_DOC_SUSPENDED, .tenant = "", .run = "",
+				 .environment_class = "", .listener = "", .mode = LEASE_DOC_DENY_ALL, .mode_text = "deny_all" };
+	struct json_faults ours;
+	struct json_value top;
+	struct json *json;
+	bool is_sound;
+
+	json_faults_init(&ours, faults->arena);
+	if (json_open(payload, &ours, &json) != ERR_OK)
+		return false;
+	top = json_top(json);
+	doc.lease = doc_id(&ours, &top, "lease");
+	read_guest(&ours, &top, &doc);
+	json_close(json);
+	is_sound = ours.count == 0 && !ours.out_of_memory && doc.lease[0] != '\0' && doc.require != 0;
+	if (is_sound)
+		*out_doc = doc;
+	return is_sound;
+}
+
 bool lease_doc_rev(struct text payload, uint64_t *out_rev)
 {
 	struct json_faults faults;

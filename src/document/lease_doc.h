@@ -108,6 +108,11 @@ enum err lease_doc_read(struct text payload, enum lease_doc_trust trust, struct 
 			struct lease_doc *out_doc) ATTR_MUST_CHECK;
 /* Only the lease id of a payload that parses as JSON; false if there is none. Copies at most LEASE_DOC_ID_MAX characters. */
 bool lease_doc_id(struct text payload, char out_id[LEASE_DOC_ID_MAX + 1]) ATTR_MUST_CHECK;
+/*
+ * Only how the guests of a faulty lease arrive, if that part of it is sound: then they can be told what is wrong. The rest of *out_doc is a
+ * suspended lease that allows nothing. Lives in the faults' arena.
+ */
+bool lease_doc_arrival(struct text payload, struct json_faults *faults, struct lease_doc *out_doc) ATTR_MUST_CHECK;
 /* Only the revision that a payload claims, however faulty the rest (but it must be JSON); false if there is none. */
 bool lease_doc_rev(struct text payload, uint64_t *out_rev) ATTR_MUST_CHECK;
 enum err ruleset_doc_read(struct text payload, struct json_faults *faults, struct ruleset_doc *out_doc) ATTR_MUST_CHECK;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "compiler/parse.h"
 
 #define WHY_MAX 200
 #define POINTER_MAX 160
@@ -529,13 +530,31 @@ static bool segment_for(void *arg, const uint8_t sha256[32], struct layout_id *o
 	return true;
 }
 
-static enum err quarantine(struct signed_lease *lease, struct compiled *out_compiled)
+/* Its guests are told what is wrong when the document, signed but faulty, says how they arrive. */
+static enum err quarantine(const struct signed_set *s, struct signed_lease *lease, struct compiled *out_compiled)
 {
-	struct compiled compiled = { .is_quarantined = true };
+	const struct stored *stored = lease->next == FORCE_GOOD ? &lease->good : &lease->bad;
+	bool is_signed = lease->next == FORCE_GOOD || lease->bad_result == ACCEPT_SCHEMA;
+	struct policy *policy = NULL;
+	struct json_faults json_faults;
+	struct fault_list faults;
+	struct envelope envelope;
+	struct lease_doc doc;
+	struct arena arena;
+	enum err e = ERR_OK;
 
-	memcpy(compiled.id, lease->id, sizeof(compiled.id));
-	*out_compiled = compiled;
-	return emit_quarantined(lease->id, NULL, &out_compiled->lease);
+	arena_init(&arena, 0);
+	json_faults_init(&json_faults, &arena);
+	fault_list_init(&faults, &arena);
+	if (is_signed && envelope_read((struct text){ stored->bytes, stored->len }, &envelope) == ENVELOPE_GOOD &&
+	    lease_doc_arrival(envelope.payload, &json_faults, &doc) && strcmp(doc.lease, lease->id) == 0)
+		e = parse_lease_doc(&arena, lease->id, &doc, ceiling_context(s->ceiling).report_allowed, &faults, &policy);
+	*out_compiled = (struct compiled){ .is_quarantined = true };
+	memcpy(out_compiled->id, lease->id, sizeof(out_compiled->id));
+	if (e != ERR_NO_MEMORY)
+		e = emit_quarantined(lease->id, e == ERR_OK ? policy : NULL, &out_compiled->lease);
+	arena_finish(&arena);
+	return e;
 }
 
 /* The good document, read once more: what is kept of it is its bytes. */
@@ -581,7 +600,7 @@ static enum err compile_next(struct signed_set *s, struct signed_lease *lease)
 
 	if (lease->bad.bytes == NULL)
 		lease->code[0] = '\0';
-	e = is_good ? compile_good(s, lease, &compiled) : quarantine(lease, &compiled);
+	e = is_good ? compile_good(s, lease, &compiled) : quarantine(s, lease, &compiled);
 	if (e != ERR_OK) {
 		compiled_finish(&compiled);
 		return e;

@@ -288,3 +288,31 @@ Test(lease_doc, ids_are_words_that_cannot_be_confused)
 	cr_assert(lease_doc_id_is_valid((struct text){ longest, LEASE_DOC_ID_MAX }));
 	cr_assert_not(lease_doc_id_is_valid((struct text){ longest, LEASE_DOC_ID_MAX + 1 }));
 }
+
+Test(lease_doc, a_faulty_lease_still_says_how_its_guests_arrive_and_which_revision_it_claims)
+{
+	static const char faulty[] = "{\"typ\":\"egress.lease/9\",\"lease\":\"a\",\"rev\":4,\"pot\":1.5,\"rev\":5}";
+	static const char unknown[] = "{\"lease\":\"a\",\"rev\":4,\"pot\":1,\"guest\":{\"require\":[\"source\"],\"sources\":[\"::1\"]}}";
+	struct json_faults faults;
+	struct lease_doc doc;
+	struct arena arena;
+	uint64_t rev = 0;
+
+	arena_init(&arena, 0);
+	json_faults_init(&faults, &arena);
+	cr_assert(lease_doc_rev(text_of(faulty), &rev));
+	cr_assert_eq(rev, 5);
+	cr_assert_not(lease_doc_rev(text_of("{\"rev\":-1}"), &rev));
+	cr_assert_not(lease_doc_rev(text_of("{\"rev\":1"), &rev));
+	cr_assert_not(lease_doc_rev(text_of("[]"), &rev));
+	cr_assert(lease_doc_arrival(text_of(unknown), &faults, &doc));
+	cr_assert_str_eq(doc.lease, "a");
+	cr_assert_eq(doc.source_count, 1);
+	cr_assert_eq(doc.state, LEASE_DOC_SUSPENDED);
+	cr_assert_eq(doc.mode, LEASE_DOC_DENY_ALL);
+	/* Not from one whose own guests are in doubt, nor from what is not strict JSON. */
+	cr_assert_not(lease_doc_arrival(text_of("{\"lease\":\"a\",\"guest\":{\"require\":[\"source\"]}}"), &faults, &doc));
+	cr_assert_not(lease_doc_arrival(text_of(faulty), &faults, &doc));
+	cr_assert_not(lease_doc_arrival(text_of("{\"lease\":\"a\"}"), &faults, &doc));
+	arena_finish(&arena);
+}
