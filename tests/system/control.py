@@ -138,8 +138,8 @@ class Etcd:
         self.user = self.token = None
         folder.mkdir()
 
-    def members(self):
-        return ",".join(f"127.0.0.1:{port}" for port in self.client)
+    def members(self, host="127.0.0.1"):
+        return ",".join(f"{host}:{port}" for port in self.client)
 
     def start(self, *which):
         cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self.peer))
@@ -341,3 +341,41 @@ class Stream:
         handler.wfile.write(b"".join(packed(line) + b"\n" for line in lines))
         handler.wfile.flush()
         return now
+
+
+class Mirror:
+    """Copies what the real authority writes into a folder to a store, one change at a time: documents with their manifest, then the beat."""
+
+    def __init__(self, folder, store):
+        self.folder, self.store, self.there, self.running = folder, store, {}, True
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def look(self):
+        found = {}
+        for path in [*self.folder.glob("*"), *self.folder.glob("l/*"), *self.folder.glob("r/*")]:
+            key = str(path.relative_to(self.folder))
+            if path.is_file() and not path.name.startswith(".") and (key in ("keyset", "m", "beat") or "/" in key):
+                found[key] = path.read_bytes()
+        return found
+
+    def copy(self):
+        now = self.look()
+        # A beat that names a manifest not read yet comes again with the next look.
+        puts = {key: value for key, value in now.items() if self.there.get(key) != value}
+        dels = [key for key in self.there if key not in now]
+        if puts or dels:
+            self.store.change(puts, dels)
+            self.there = now
+
+    def _run(self):
+        while self.running:
+            try:
+                self.copy()
+            except (OSError, http.client.HTTPException, StoreFault):
+                pass  # a file that was replaced meanwhile, or a store that is down: the next look
+            time.sleep(0.05)
+
+    def stop(self):
+        self.running = False
+        self.thread.join()

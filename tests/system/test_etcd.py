@@ -19,14 +19,14 @@ class Fleet:
         self.egress, self.lab, self.folder = egress, lab, tmp_path
         self.control = self.etcd = self.e = None
 
-    def start(self, members=1, arguments=(), sidecar="", prepare=None):
+    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1"):
         self.etcd = Etcd(self.lab, self.folder / "etcd", members, arguments)
         self.etcd.start()
         self.control = Control(self.etcd)
         self.control.start(ls_one=RULES)
         if prepare is not None:
             prepare()
-        self.e = self.egress(autostart=False, daemon=DAEMON, source=f"etcd://{self.etcd.members()}")
+        self.e = self.egress(autostart=False, daemon=DAEMON, source=f"etcd://{self.etcd.members(host)}")
         keys = self.e.folder / "keys.json"
         keys.write_text(json.dumps(self.control.root()))
         self.e.sidecar_options = f"cell = {CELL}\nkeys = {keys}\nceiling = {self.e.root}/ceiling.policy\n{sidecar}"
@@ -75,6 +75,11 @@ def test_a_changed_lease_is_in_force_and_a_removed_one_closes(fleet):
     f.control.change(ls_one=None)
     assert live.rest() in (b"", b"RESET")
     wait_for(lambda: f.ask() is None, 5)
+
+
+def test_a_member_may_be_a_name_that_is_looked_up_behind_the_sandbox(fleet):
+    f = fleet.start(host="localhost")
+    assert f.ask() == OK
 
 
 def test_a_dead_store_is_stale_by_time_alone_and_comes_back(fleet):
