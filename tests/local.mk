@@ -29,4 +29,5 @@ include tests/system/local.mk
 include tests/scenario/local.mk
 include tests/tsan/local.mk
 include tests/exhaustive/local.mk
+include tests/differential/local.mk
 include tests/oracle/local.mk
