@@ -110,12 +110,13 @@ enum err https_frame_read(struct text line, struct arena *arena, struct https_fr
 		return e;
 	top = json_top(json);
 	shape = shape_of(&faults, &top);
-	e = ERR_INVALID;
 	if (shape != NULL && json_object_check(&faults, &top, shape->keys, shape->key_count)) {
 		frame.kind = shape->kind;
 		read_members(&faults, &top, &frame);
-		e = faults.out_of_memory ? ERR_NO_MEMORY : faults.count > 0 ? ERR_INVALID : ERR_OK;
 	}
+	e = shape == NULL || faults.count > 0 ? ERR_INVALID : ERR_OK;
+	if (faults.out_of_memory)
+		e = ERR_NO_MEMORY;
 	json_close(json);
 	if (e == ERR_OK)
 		*out_frame = frame;

@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 #define HEADER(revision) "\"header\":{\"cluster_id\":\"14841639068965178418\",\"member_id\":\"10276657743932975437\",\"revision\":\"" revision "\",\"raft_term\":\"2\"}"
 #define KV "{\"key\":\"a2V5\",\"create_revision\":\"2\",\"mod_revision\":\"7\",\"version\":\"1\",\"value\":\"dmFsdWU=\"}"
 
@@ -137,4 +139,23 @@ Test(etcd_line, a_token_is_plain_text)
 	arena_finish(&arena);
 	cr_assert_eq(etcd_refusal_read(401, text_of("x")), ETCD_REFUSAL_TOKEN);
 	cr_assert_eq(etcd_refusal_read(400, text_of("mvcc: required revision has been compacted")), ETCD_REFUSAL_COMPACTED);
+}
+
+Test(etcd_line, without_memory_nothing_is_taken_for_read)
+{
+	for (uint64_t nth = 1;; nth++) {
+		struct etcd_watch w;
+		struct arena arena;
+		bool has_failed;
+		enum err e;
+
+		alloc_fail_at(nth);
+		e = watch(events_text, strlen(events_text), &w, &arena);
+		has_failed = alloc_count() >= nth;
+		alloc_fail_at(0);
+		cr_assert_eq(e, has_failed ? ERR_NO_MEMORY : ERR_OK, "allocation %llu", (unsigned long long)nth);
+		arena_finish(&arena);
+		if (!has_failed)
+			break;
+	}
 }

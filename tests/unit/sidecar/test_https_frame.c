@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 static enum err take(const char *line, size_t len, struct https_frame *out_frame, struct arena *arena)
 {
 	arena_init(arena, 0);
@@ -74,5 +76,24 @@ Test(https_frame, what_is_not_exactly_a_frame_is_refused)
 
 		cr_assert_eq(take(bad[i], strlen(bad[i]), &frame, &arena), ERR_INVALID, "%s", bad[i]);
 		arena_finish(&arena);
+	}
+}
+
+Test(https_frame, without_memory_nothing_is_taken_for_read)
+{
+	for (uint64_t nth = 1;; nth++) {
+		struct https_frame frame;
+		struct arena arena;
+		bool has_failed;
+		enum err e;
+
+		alloc_fail_at(nth);
+		e = take(good[3], strlen(good[3]), &frame, &arena);
+		has_failed = alloc_count() >= nth;
+		alloc_fail_at(0);
+		cr_assert_eq(e, has_failed ? ERR_NO_MEMORY : ERR_OK, "allocation %llu", (unsigned long long)nth);
+		arena_finish(&arena);
+		if (!has_failed)
+			break;
 	}
 }
