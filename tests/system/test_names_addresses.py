@@ -63,16 +63,20 @@ def e(module_egress, names):
 
 @pytest.fixture
 def anywhere(lab):
-    """anywhere(address): the origins answer at that address, too."""
-    routes = []
+    """anywhere(address): the origins answer at that address, too. The route is for neighbours who ask whose it is."""
+    table, routes = "anywhere", []
+    lab.net.run("origin", "nft", f"add table inet {table}")
+    lab.net.run("origin", "nft", f"add chain inet {table} arrivals {{ type nat hook prerouting priority dstnat ; }}")
 
     def answer_at(address):
-        route = ["route", "add", "local", address, "dev", "lo"]
-        lab.net.run("origin", "ip", *(["-6"] if ":" in address else []), *route)
-        routes.append(address)
+        family, origin = ("ip6", GOOD6) if ":" in address else ("ip", GOOD4)
+        lab.net.run("origin", "nft", f"add rule inet {table} arrivals {family} daddr {address} tcp dport 1-65535 dnat {family} to {origin}")
+        routes.append([*(["-6"] if family == "ip6" else []), "route", "add", "local", address, "dev", "lo"])
+        lab.net.run("origin", "ip", *routes[-1])
     yield answer_at
-    for address in routes:
-        lab.net.run("origin", "ip", *(["-6"] if ":" in address else []), "route", "del", "local", address, "dev", "lo", check=False)
+    for route in routes:
+        lab.net.run("origin", "ip", *["del" if word == "add" else word for word in route], check=False)
+    lab.net.run("origin", "nft", f"delete table inet {table}")
 
 
 def ask(e, host, port=443):
