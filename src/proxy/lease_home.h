@@ -40,6 +40,7 @@ struct lease_home {
 	struct bucket *destinations; /* owned array of LEASE_HOME_DESTINATIONS; NULL before the first request */
 	struct relay_rate rate;     /* bytes_per_s, shared by all its relays */
 	uint64_t bytes_closed;      /* relayed by connections that have ended */
+	uint64_t hold_bytes;        /* that its tunnels hold back now */
 	struct redirect_seen redirects[REDIRECT_REMEMBERED_MAX]; /* ring */
 	uint64_t redirect_count;
 	struct record *why[LEASE_HOME_WHY_MAX]; /* owned ring, newest at (why_count - 1) % MAX */

@@ -290,6 +290,8 @@ static void release_relay(struct session *s)
 		s->relay = NULL;
 	}
 	s->worker->hold_bytes -= s->held_bytes;
+	if (s->home != NULL)
+		s->home->hold_bytes -= s->held_bytes;
 	s->held_bytes = 0;
 }
 

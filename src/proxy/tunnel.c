@@ -16,6 +16,7 @@
 #include "wire/sniff.h"
 #include "wire/socks5.h"
 
+#define LEASE_HOLD_SHARE 4  /* no lease holds back more than this part of what its worker may */
 #define LAST_WORDS_MS 10000 /* for what passed before a refusal to be taken by the guest */
 
 static bool is_typed(const struct session *s)
@@ -23,16 +24,18 @@ static bool is_typed(const struct session *s)
 	return (s->verdict.schemes & ~BIT(SCHEME_TCP)) != 0;
 }
 
-/* Keep count of what this way holds back, in the budget of the worker; false: over it. */
+/* Keep count of what this way holds back, in the budgets of worker and lease; false: over one of them. */
 static bool count_held(struct session *s, enum relay_way way, size_t len)
 {
 	struct worker *w = s->worker;
 	struct tunnel *t = s->tunnel;
+	uint64_t max = w->world->options.hold_bytes_max;
 
 	w->hold_bytes = w->hold_bytes - t->held[way] + len;
+	s->home->hold_bytes = s->home->hold_bytes - t->held[way] + len;
 	s->held_bytes = s->held_bytes - t->held[way] + len;
 	t->held[way] = len;
-	return w->hold_bytes <= w->world->options.hold_bytes_max;
+	return w->hold_bytes <= max && s->home->hold_bytes <= max / LEASE_HOLD_SHARE;
 }
 
 void tunnel_expect(struct session *s, bool incomplete)

@@ -76,7 +76,7 @@ def hammer(e, stop):
 def test_a_lease_in_a_slot_given_back_a_moment_ago_is_served(lab, egress):
     def one(i):
         return f"lease ls_{i}\n" + SOURCE + "allow tcp://allowed.test:7000\n"
-    e = egress(leases={"one.policy": one(0)}, daemon="workers = 1\nconnects_per_s = 100000")
+    e = egress(leases={"one.policy": one(0)}, daemon="workers = 1\nconnects_per_s = 100000\nfirst_flight_ms = 60000")
     stop = threading.Event()
     thread = threading.Thread(target=hammer, args=(e, stop))
     thread.start()
@@ -244,3 +244,32 @@ def test_a_user_that_does_not_exist_is_named(lab, egress):
     e.daemon = e._popen("egressd", [BUILD / "egressd", "--config", e.config])
     assert e.daemon.wait(20) == 2
     assert "user_unknown user=nosuchuser" in e.log()
+
+
+def test_what_one_lease_has_held_back_leaves_room_for_the_others(lab, egress):
+    http = "guest require source\nguest source {}/32\nmode allowlist\nallow http://allowed.test:7002\nallow tcp://allowed.test:7000\nlimit connections 1000\n"
+    e = egress(leases={"one.policy": "lease ls_one\n" + http.format("10.200.0.2"), "two.policy": "lease ls_two\n" + http.format("10.200.1.2")},
+               daemon="workers = 1\nconnects_per_s = 100000\nfirst_flight_ms = 60000")
+    # A head that is not at its end yet, almost as long as one may be.
+    head = b"GET / HTTP/1.1\r\nHost: allowed.test:7002\r\nX-Long: "
+    hoard = []
+    for _ in range(300):
+        s = e.guest()
+        hoard.append(s)
+        assert s.open("allowed.test", 7002) == OK
+        try:
+            s.send(head + b"x" * 32000)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    wait_for(lambda: e.records(status_code="resource"))
+    assert {r["policy"]["uid"] for r in e.records(status_code="resource")} == {"ls_one"}
+    with e.guest("guest2") as s:
+        assert s.open("allowed.test", 7002) == OK
+        s.send(head + b"x" * 32000 + b"\r\nConnection: close\r\n\r\n")
+        s.sock.settimeout(1)
+        try:
+            assert b"403" not in s.rest()
+        except TimeoutError:
+            pass
+    for s in hoard:
+        s.close()
