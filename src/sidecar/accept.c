@@ -297,12 +297,24 @@ static enum accept_result check_floor(struct accept *a, struct accept_doc *doc)
 	return ACCEPT_OK;
 }
 
+/* The time that control has said, and what went by since; 0: it has said none. */
+static uint64_t said_now(const struct accept *a)
+{
+	return a->said_ms == 0 ? 0 : a->said_ms + (clock_mono_ns() - a->said_ns) / NS_PER_MS;
+}
+
+static void note_said(struct accept *a, uint64_t iat_ms)
+{
+	if (iat_ms <= said_now(a))
+		return;
+	a->said_ms = iat_ms;
+	a->said_ns = clock_mono_ns();
+}
+
 uint64_t accept_wall_ms(const struct accept *a)
 {
-	uint64_t wall_ms = clock_wall_ms(), at_least = 0;
+	uint64_t wall_ms = clock_wall_ms(), at_least = said_now(a);
 
-	if (a->said_ms != 0)
-		at_least = a->said_ms + (clock_mono_ns() - a->said_ns) / NS_PER_MS;
 	return wall_ms > at_least ? wall_ms : at_least;
 }
 
@@ -315,7 +327,8 @@ static enum accept_result check_times(struct accept *a, struct accept_doc *doc)
 	/* Of leases the daemon judges the times, with words of their own; manifests and rulesets have none that end. */
 	if (doc->type != ENVELOPE_BEAT)
 		return ACCEPT_OK;
-	if (doc->is.beat.iat_ms > wall_ms + ACCEPT_CLOCK_MS || doc->is.beat.iat_ms + a->refuse_after_ms < wall_ms)
+	/* Too old by the later of both clocks: one that was set back does not make a beat young that was held back. */
+	if (doc->is.beat.iat_ms > wall_ms + ACCEPT_CLOCK_MS || doc->is.beat.iat_ms + a->refuse_after_ms < accept_wall_ms(a))
 		return ACCEPT_CLOCK;
 	return doc->is.beat.exp_ms > accept_wall_ms(a) ? ACCEPT_OK : ACCEPT_EXPIRED;
 }
@@ -384,8 +397,7 @@ static enum accept_result keep(struct accept *a, struct accept_doc *doc)
 		return ACCEPT_OK;
 	}
 	floors_take_beat(a->floors, &mark);
-	a->said_ms = doc->is.beat.iat_ms;
-	a->said_ns = clock_mono_ns();
+	note_said(a, doc->is.beat.iat_ms);
 	return ACCEPT_OK;
 }
 

@@ -48,6 +48,7 @@ struct driver_signed {
 	struct ceiling *ceiling;
 	struct signed_set *set;
 	char cell[LEASE_DOC_ID_MAX + 1];
+	uint64_t refuse_after_ms;
 
 	struct single keyset, manifest, mark;
 	bool in_snapshot, has_listed;
@@ -132,13 +133,23 @@ static void examine_manifest(struct driver_signed *d)
 	accept_doc_finish(&doc);
 }
 
+/* When control was alive, by our clock; earlier by what the beat's own life is shorter than refuse_after, so that it ends with it. */
+static uint64_t beat_time(const struct driver_signed *d, const struct beat_doc *doc, uint64_t now_ns)
+{
+	uint64_t wall_ms = accept_wall_ms(d->accept), life_ms = doc->exp_ms - doc->iat_ms;
+	uint64_t age_ms = wall_ms > doc->iat_ms ? wall_ms - doc->iat_ms : 0;
+
+	if (life_ms < d->refuse_after_ms)
+		age_ms += d->refuse_after_ms - life_ms;
+	return now_ns > age_ms * 1000000 ? now_ns - age_ms * 1000000 : 0;
+}
+
 static void take_beat(struct driver_signed *d, const struct beat_doc *doc)
 {
 	const struct beat_doc_cell *cell = beat_doc_find(doc, d->cell);
-	uint64_t wall_ms = clock_wall_ms(), now_ns = clock_mono_ns();
-	uint64_t age_ns = wall_ms > doc->iat_ms ? (wall_ms - doc->iat_ms) * 1000000 : 0;
+	uint64_t now_ns = clock_mono_ns();
 
-	d->beat = (struct beat){ .ns = now_ns > age_ns ? now_ns - age_ns : 0,
+	d->beat = (struct beat){ .ns = beat_time(d, doc, now_ns),
 				 .seq = doc->seq,
 				 .iat_ms = doc->iat_ms,
 				 .keyset = doc->keyset,
@@ -511,6 +522,7 @@ enum err driver_signed_open(struct loop *loop, const struct driver_signed_option
 	d->complaint = (struct log_limit){ .burst = 10, .interval_ms = 60000 };
 	loop_timer_init(&d->tick, loop, on_tick, d);
 	snprintf(d->cell, sizeof(d->cell), "%s", options->cell);
+	d->refuse_after_ms = options->refuse_after_ms;
 	e = lease_doc_id_is_valid(text_of(options->cell)) ? ERR_OK : ERR_INVALID;
 	if (e != ERR_OK)
 		fault_add(faults, (struct fault_place){ .file = NULL }, FAULT_ERROR, "bad_word", "cell: not a name");

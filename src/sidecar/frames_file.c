@@ -121,37 +121,49 @@ static bool read_whole(struct frames_file *f, int fd, size_t *out_len)
 	return true;
 }
 
-/* Tell a file when it differs from the last look; true when it was told. */
+static struct stamp stamp_of(const struct stat *st)
+{
+	return (struct stamp){ st->st_dev, st->st_ino, (uint64_t)st->st_size,
+			       st->st_mtim.tv_sec * 1000000000LL + st->st_mtim.tv_nsec,
+			       st->st_ctim.tv_sec * 1000000000LL + st->st_ctim.tv_nsec };
+}
+
+/* Read a file that is there; false when it is none, or gone meanwhile. */
+static bool read_file(struct frames_file *f, int folder, const char *key, struct stamp *out_stamp, size_t *out_len)
+{
+	struct stat st;
+	bool is_read;
+	int fd = openat(folder, key, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	is_read = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && read_whole(f, fd, out_len);
+	if (is_read)
+		*out_stamp = stamp_of(&st);
+	close(fd);
+	return is_read;
+}
+
+/* Tell a file when it differs from the last look; true when it was told. Of most files the stamp is all that is asked for. */
 static bool look_at(struct frames_file *f, int folder, const char *key, bool *out_is_beat)
 {
 	struct known *known;
 	struct stamp now;
 	struct stat st;
-	bool is_told = false;
 	size_t len;
-	int fd = openat(folder, key, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-	if (fd < 0)
+	if (fstatat(folder, key, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || (known = known_for(f, key)) == NULL)
 		return false;
-	known = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? known_for(f, key) : NULL;
-	if (known == NULL)
-		goto out;
-	now = (struct stamp){ st.st_dev, st.st_ino, (uint64_t)st.st_size,
-			      st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec,
-			      st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec };
 	known->is_seen = true;
-	if (memcmp(&now, &known->stamp, sizeof(now)) == 0 || !read_whole(f, fd, &len))
-		goto out;
-	known->stamp = now;
-	is_told = true;
+	now = stamp_of(&st);
+	if (memcmp(&now, &known->stamp, sizeof(now)) == 0 || !read_file(f, folder, key, &known->stamp, &len))
+		return false;
 	*out_is_beat = strcmp(key, "beat") == 0;
 	if (*out_is_beat)
-		goto out;
+		return true;
 	f->has_changed = true;
 	f->events->on_put(f->arg, text_of(key), (struct text){ f->buffer, len });
-out:
-	close(fd);
-	return is_told;
+	return true;
 }
 
 static void look_into(struct frames_file *f, int top, const char *folder, char kind)

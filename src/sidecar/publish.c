@@ -267,6 +267,11 @@ static uint64_t least_wall_ms(const struct publish *p)
 
 void publish_set_time(struct publish *p, uint64_t wall_ms, uint64_t mono_ns)
 {
+	uint64_t held_ms = p->said_ms == 0 || mono_ns < p->said_ns ? 0 : p->said_ms + (mono_ns - p->said_ns) / NS_PER_MS;
+
+	/* It never goes back. */
+	if (wall_ms <= held_ms)
+		return;
 	p->said_ms = wall_ms;
 	p->said_ns = mono_ns;
 }

@@ -251,18 +251,38 @@ Test(accept, clock_steps_make_beats_unacceptable_and_never_lengthen_anything)
 	cr_assert_eq(take(&s, ENVELOPE_KEYSET, NULL, signed_keyset(5, 3, SIGNED_NOW_MS + 7200000)), ACCEPT_OK);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 5, SIGNED_NOW_MS + 5000, 5, 1, "x")), ACCEPT_OK);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 6, SIGNED_NOW_MS + 5001, 5, 1, "x")), ACCEPT_CLOCK);
-	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 6, SIGNED_NOW_MS - 10000, 5, 1, "x")), ACCEPT_OK);
+	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 6, SIGNED_NOW_MS - 5001, 5, 1, "x")), ACCEPT_CLOCK);
+	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 6, SIGNED_NOW_MS - 5000, 5, 1, "x")), ACCEPT_OK);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 7, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_OK);
 	signed_clock_step_wall_ms(-3600000);
-	cr_assert_eq(accept_wall_ms(s.accept), SIGNED_NOW_MS);
+	cr_assert_eq(accept_wall_ms(s.accept), SIGNED_NOW_MS + 5000);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 8, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_CLOCK);
 	signed_clock_move_ms(1000);
-	cr_assert_eq(accept_wall_ms(s.accept), SIGNED_NOW_MS + 1000);
+	cr_assert_eq(accept_wall_ms(s.accept), SIGNED_NOW_MS + 6000);
 	signed_clock_step_wall_ms(7200000);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 8, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_CLOCK);
 	cr_assert_not(accept_keyset_is_expired(s.accept));
 	signed_clock_step_wall_ms(3600000);
 	cr_assert(accept_keyset_is_expired(s.accept));
+	end(&s);
+}
+
+Test(accept, a_clock_that_is_set_back_does_not_make_a_held_back_beat_young)
+{
+	struct scene s;
+
+	begin(&s);
+	cr_assert_eq(take(&s, ENVELOPE_KEYSET, NULL, signed_keyset(5, 3, SIGNED_NOW_MS + 7200000)), ACCEPT_OK);
+	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 5, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_OK);
+	signed_clock_move_ms(8000);
+	signed_clock_step_wall_ms(-8000);
+	/* A second later there, eight here: seven seconds old, and taking it does not turn the time back. */
+	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 6, SIGNED_NOW_MS + 1000, 5, 1, "x")), ACCEPT_OK);
+	cr_assert_eq(accept_wall_ms(s.accept), SIGNED_NOW_MS + 8000);
+	signed_clock_move_ms(4000);
+	signed_clock_step_wall_ms(-4000);
+	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 7, SIGNED_NOW_MS + 1999, 5, 1, "x")), ACCEPT_CLOCK);
+	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 7, SIGNED_NOW_MS + 2000, 5, 1, "x")), ACCEPT_OK);
 	end(&s);
 }
 
