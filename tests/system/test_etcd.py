@@ -126,7 +126,7 @@ def test_freeze_two_a_store_from_the_past_is_noticed_and_its_documents_refused(f
     wait_for(lambda: "why=rollback" in f.log(), 15)
     assert f.ask() != OK
     f.wait_stale()
-    assert "store_rolled_back" in f.log()
+    wait_for(lambda: "store_rolled_back" in f.log(), 15)
     f.control.change(ls_one=RULES)
     wait_for(lambda: f.ask() == OK, 10)
 
@@ -135,7 +135,7 @@ def test_freeze_three_a_member_without_quorum_is_left(fleet):
     f = fleet.start(members=3)
     f.etcd.kill(1, 2)
     f.wait_stale()
-    wait_for(lambda: "why=no_leader" in f.log() or "why=closed" in f.log() or "why=timeout" in f.log(), 10)
+    wait_for(lambda: "why=no_leader" in f.log(), 10)
     assert f.etcd.processes[0].poll() is None
     f.etcd.start(1, 2)
     wait_for(lambda: f.ask() == OK, 20)
@@ -145,7 +145,7 @@ def test_one_member_of_three_may_die(fleet):
     f = fleet.start(members=3)
     f.etcd.kill(0)
     time.sleep(BOUND_S)
-    wait_for(lambda: f.ask() == OK, 5)
+    wait_for(lambda: f.ask() == OK, 20)
     f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
     wait_for(lambda: f.ask() == NOT_ALLOWED, 10)
 
