@@ -130,8 +130,8 @@ def test_silence_and_errors_are_stale_by_time_alone_and_end_with_the_next_beat(p
     p.stream.hang_up()
     wait_for(lambda: p.ask() == FAILURE, 10)
     p.stream.mode = "stream"
-    p.control.beat()
-    wait_for(lambda: p.ask() == OK, 15)
+    # Again and again: one beat may be too old by the time the stream is back.
+    wait_for(lambda: p.control.beat() or p.ask() == OK, 15)
 
 
 @pytest.mark.parametrize("client,authority", [("intruder", "ca"), ("client", "stranger")])
