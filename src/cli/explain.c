@@ -219,6 +219,9 @@ void explain(const struct explain_ground *ground, const struct lease_table_entry
 	j.trace = &e->stream_trace;
 	/* What the addresses' phase narrowed goes on. */
 	e->stream = judge_stream(&j, &query->target, &e->verdict, &seen);
+	/* Of a target the word is what the rules lack; of bytes it is what they are. */
+	if (e->stream.reason == REASON_SCHEME_MISMATCH)
+		e->stream.reason = REASON_SCHEME_NOT_ALLOWED;
 	/* A websocket is HTTP until the answer that switches, and under http alone that answer is refused. */
 	if (query->scheme == SCHEME_WS && e->stream.allow && (e->stream.schemes & (BIT(SCHEME_WS) | BIT(SCHEME_TCP))) == 0) {
 		e->stream.allow = e->stream.would_deny = false;

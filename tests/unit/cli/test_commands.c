@@ -89,7 +89,7 @@ static const struct {
 	{ "https://registry.corp.example", "10.21.1.1", CLI_FINDINGS, "verdict   refused: special_address" },
 	{ "tcp://db.example.org:5432", NULL, CLI_DONE, "verdict   allowed" },
 	{ "https://db.example.org:5432", NULL, CLI_DONE, "verdict   allowed" },
-	{ "tcp://pypi.org:443", NULL, CLI_FINDINGS, "verdict   refused: scheme_mismatch" },
+	{ "tcp://pypi.org:443", NULL, CLI_FINDINGS, "verdict   refused: scheme_not_allowed" },
 	{ "tcp://203.0.114.7:9000", NULL, CLI_DONE, "address   203.0.114.7 is public: allowed" },
 	{ "https://203.0.114.8", NULL, CLI_FINDINGS, "verdict   refused: literal_not_listed" },
 	{ "203.0.114.7:9000", NULL, CLI_DONE, "verdict   allowed" },
