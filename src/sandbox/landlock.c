@@ -76,7 +76,9 @@ static enum err allow_path(int ruleset_fd, const char *path, uint64_t rights, bo
 	if (rule.parent_fd < 0 && errno == ENOENT && may_be_absent)
 		return ERR_OK;
 	if (rule.parent_fd < 0) {
-		log_line(LOG_LEVEL_ERROR, "event=sandbox_path path=\"%s\" errno=%d", path, errno);
+		log_line(LOG_LEVEL_ERROR, "event=sandbox_path path=\"%s\" errno=%d why=\"%s\" uid=%u", path, errno,
+			 errno == EACCES ? "this user must be able to reach it: move it, open its folders, or set user" : "cannot be opened",
+			 (unsigned)geteuid());
 		return errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM;
 	}
 	if (fstat(rule.parent_fd, &st) != 0)
