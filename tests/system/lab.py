@@ -339,6 +339,10 @@ class Egress:
             if process is None:
                 continue
             try:
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:  # a failed test left its clients open: the second signal ends a drain
+                    process.terminate()
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()

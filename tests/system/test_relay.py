@@ -206,6 +206,13 @@ def ask(e, host="allowed.test", port=7000, guest="guest"):
         return s.open(host, port)
 
 
+def is_served(e):
+    try:
+        return ask(e) == OK
+    except (AssertionError, OSError):  # turned away before a word was said
+        return False
+
+
 def test_a_lease_has_its_number_of_connections_and_no_other_suffers(egress):
     e = egress(leases={"one.policy": LEASE + "limit connections 3\n", "two.policy": OTHER})
     held = [opened(e) for _ in range(3)]
@@ -374,8 +381,9 @@ def test_descriptors_that_run_out_refuse_and_come_back(egress):
         except (TimeoutError, ConnectionResetError):
             answers.append(None)
         s.close()
-    assert set(answers) - {None} <= {b"\x05\x00", b"\x05\x01", b""}  # served, or told the truth
-    wait_for(lambda: ask(e) == OK)
+    # Served, refused for want of a descriptor behind it, turned away, or still waiting to be accepted.
+    assert set(answers) <= {b"\x05\x00", b"\x05\x01", b"", None} and set(answers) & {b"\x05\x00", b"\x05\x01"}
+    wait_for(lambda: is_served(e))
     # No spinning: each client once, and each of three listeners a few times a second.
     assert e.metric("egress_accept_calls_total") - calls < 2 * len(clients) + 12 * (time.monotonic() - begun)
     with opened(e) as again:
@@ -393,8 +401,7 @@ def test_a_full_house_turns_guests_away_until_one_leaves(egress):
         with e.guest() as s:
             assert s.rest() in (b"", b"RESET")
     held.pop().close()
-    wait_for(lambda: len(e.sessions()) == 4)
-    assert ask(e) == OK
+    wait_for(lambda: is_served(e))
     for s in held:
         s.close()
 
