@@ -623,7 +623,7 @@ def test_a_killed_daemon_starts_again_and_is_handed_everything(egress):
     e.start_daemon()
     wait_for(lambda: e.ctl("health").returncode == 0)
     assert ask(e) == OK
-    assert e.records(status_code="allowed")
+    assert e.wait_record(status_code="allowed")
 
 
 def test_a_daemon_whose_socket_is_in_use_does_not_start(egress):

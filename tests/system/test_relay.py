@@ -278,7 +278,7 @@ def test_a_black_hole_is_told_and_gives_everything_back(e):
         assert s.reply() == TTL
         assert s.rest() == b""
         s.close()
-    assert e.records(status_code="upstream_timeout")
+    assert e.wait_record(status_code="upstream_timeout")
     is_back(e, before)
 
 

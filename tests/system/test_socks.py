@@ -227,7 +227,7 @@ def test_the_truthful_bound_address_is_the_one_the_origin_sees(lab, egress):
             address, port = socket.inet_ntop(family, s.bound[:-2]), struct.unpack(">H", s.bound[-2:])[0]
             assert address == ours
             wait_for(lambda: any(line.startswith("accept 7000") and line.endswith(f" {port}") for line in lab.origin_lines()))
-    assert e.records(status_code="allowed")
+    assert e.wait_record(status_code="allowed")
 
 
 def test_a_reply_with_an_ipv6_address_has_22_bytes(egress):
