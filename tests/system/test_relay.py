@@ -423,9 +423,9 @@ def test_handshakes_abandoned_at_every_byte_leave_nothing(e):
     abandon(e, 300)  # whatever is kept for the next guest is there now
     e.wait_idle()
     memory, before = e.memory_kb(), e.descriptors()
-    abandon(e, 2000)
+    abandon(e, 10000)
     is_back(e, before)
-    assert e.memory_kb() - memory < 3 * 1024
+    assert e.memory_kb() - memory < 8 * 1024  # one session each would be twice that; a sanitizer keeps some of what was freed
     assert ask(e) == OK
 
 
