@@ -308,7 +308,7 @@ def explain(e, *words):
     ("https://allowed.test/path?x=1", ["93.184.215.14"], 0, "allowed"), ("https://evil.test", [], 1, "no_rule"), ("tcp://blocked.test:80", [], 1, "rule_deny"),
     ("tcp://private.test:80", ["10.1.1.1"], 1, "special_address"), ("tcp://metadata.test:80", ["169.254.169.254"], 1, "metadata_address"),
     ("tcp://allowed.test:7000", ["10.200.1.2"], 1, "own_address"), ("tcp://allowed.test:9", [], 1, "port_not_allowed"),
-    ("http://allowed.test:443", ["93.184.215.14"], 1, "scheme_mismatch"), ("tcp://9.9.9.9:443", [], 1, "literal_not_listed"),
+    ("http://allowed.test:443", ["93.184.215.14"], 1, "scheme_not_allowed"), ("tcp://9.9.9.9:443", [], 1, "literal_not_listed"),
     ("tcp://127.0.0.1:443", [], 1, "special_address"), ("https://localhost", [], 1, "name_special"),
 ])
 def test_explain_says_what_the_daemon_would_do(e, target, addresses, status, reason):
