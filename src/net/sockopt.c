@@ -75,6 +75,19 @@ enum err sockopt_reset_on_close(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0 ? ERR_OK : ERR_SYSTEM;
 }
 
+bool sockopt_is_delivered(int fd)
+{
+	/* What the kernel knows goes on behind what the C library's header does. */
+	struct {
+		struct tcp_info known;
+		uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
+		uint32_t segs_out, segs_in, notsent_bytes;
+	} info = { .notsent_bytes = 0 };
+	socklen_t len = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 || (info.known.tcpi_unacked == 0 && info.notsent_bytes == 0);
+}
+
 enum err sockopt_source(int fd, const struct addr *source)
 {
 	struct endpoint from = { .addr = *source, .port = 0 };

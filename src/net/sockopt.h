@@ -23,6 +23,8 @@ enum err sockopt_no_delay(int fd) ATTR_MUST_CHECK;
 enum err sockopt_keepalive(int fd, unsigned idle_s, unsigned interval_s, unsigned count) ATTR_MUST_CHECK;
 /* Make close(2) send RST. */
 enum err sockopt_reset_on_close(int fd) ATTR_MUST_CHECK;
+/* Has the other end acknowledged all that was sent, the end included? Also true of what is no TCP socket. Linux 4.6. */
+bool sockopt_is_delivered(int fd);
 /* Bind to a source address without taking a port yet (IP_BIND_ADDRESS_NO_PORT, Linux 4.2). */
 enum err sockopt_source(int fd, const struct addr *source) ATTR_MUST_CHECK;
 enum err sockopt_mark(int fd, uint32_t mark) ATTR_MUST_CHECK;

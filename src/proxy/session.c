@@ -29,7 +29,7 @@ static const unsigned may_follow[SESSION_STATE_COUNT] = {
 	[SESSION_RESOLVING] = FROM(REQUEST) | FROM(MOVING) | FROM(CONNECTING), /* a failing pin is asked again */
 	[SESSION_CONNECTING] = FROM(REQUEST) | FROM(MOVING) | FROM(RESOLVING),
 	[SESSION_FIRST_FLIGHT] = FROM(CONNECTING),
-	[SESSION_RELAYING] = FROM(CONNECTING) | FROM(FIRST_FLIGHT) | FROM(RELAYING), /* a refusal sets a new deadline */
+	[SESSION_RELAYING] = FROM(CONNECTING) | FROM(FIRST_FLIGHT) | FROM(RELAYING), /* its end begins there too */
 	[SESSION_ENDING] = FROM_ANY & ~FROM(CLOSED),
 	[SESSION_CLOSED] = FROM_ANY & ~FROM(CLOSED),
 };
@@ -422,8 +422,8 @@ void session_on_deadline(struct session *s)
 		tunnel_on_deadline(s);
 		return;
 	case SESSION_ENDING:
-		/* Some clients (nc) stay until the way they send on ends as well. What they were told is theirs already. */
-		if (s->guest_fd >= 0)
+		/* Some clients (nc) stay until the way they send on ends as well. A reset would take back what is not theirs yet. */
+		if (s->guest_fd >= 0 && sockopt_is_delivered(s->guest_fd))
 			(void)!sockopt_reset_on_close(s->guest_fd);
 		session_close(s);
 		return;

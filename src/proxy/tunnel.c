@@ -17,7 +17,7 @@
 #include "wire/socks5.h"
 
 #define LEASE_HOLD_SHARE 4  /* no lease holds back more than this part of what its worker may */
-#define LAST_WORDS_MS 10000 /* for what passed before a refusal to be taken by the guest */
+#define LAST_WORDS_MS 10000 /* how long the guest may take nothing of what passed before the end */
 
 static bool is_typed(const struct session *s)
 {
@@ -96,8 +96,9 @@ struct relay_filter_answer tunnel_end(struct session *s)
 {
 	if (s->tunnel->stage != TUNNEL_ENDING) {
 		s->tunnel->stage = TUNNEL_ENDING;
+		s->tunnel->ending_since_ms = loop_now_ms(s->worker->loop);
 		tunnel_expect(s, false);
-		session_enter(s, SESSION_RELAYING, LAST_WORDS_MS);
+		session_keep_deadline(s, SESSION_RELAYING);
 		relay_when_flushed(s->relay, RELAY_DOWN, on_passed, s);
 	}
 	return (struct relay_filter_answer){ .action = RELAY_STALL };
@@ -343,7 +344,6 @@ void tunnel_fill_record(const struct session *s, struct record *record)
 
 void tunnel_on_deadline(struct session *s)
 {
-	/* A guest that does not take what passed will not take last words either. */
 	session_finish(s, tunnel_is_ending(s) ? s->tunnel->why : REASON_LIFETIME);
 }
 
@@ -383,14 +383,29 @@ static void refuse_late(struct session *s)
 		refuse_flight(s, REASON_FIRST_FLIGHT_TIMEOUT);
 }
 
+/* A guest that does not take what passed will not take last words either. */
+static void scan_ending(struct session *s, uint64_t now_ms)
+{
+	uint64_t since_ms = s->tunnel->ending_since_ms;
+	struct relay_counts counts;
+
+	relay_count(s->relay, &counts);
+	if (counts.last_active_ms > since_ms)
+		since_ms = counts.last_active_ms;
+	if (now_ms - since_ms >= LAST_WORDS_MS)
+		session_finish(s, s->tunnel->why);
+}
+
 void tunnel_scan(struct session *s, uint64_t now_ms)
 {
 	const struct world_options *o = &s->worker->world->options;
 	uint64_t limit_ms = lease_home_idle_ms(s->home, o);
 	struct relay_counts counts;
 
-	if (tunnel_is_ending(s))
-		return; /* it has a deadline of its own */
+	if (tunnel_is_ending(s)) {
+		scan_ending(s, now_ms);
+		return;
+	}
 	if (s->is_incomplete && now_ms >= s->incomplete_by_ms) {
 		refuse_late(s);
 		return;

@@ -46,6 +46,7 @@ struct tunnel_http {
 struct tunnel {
 	enum tunnel_stage stage;
 	enum reason why;         /* recorded, and what the guest will hear; ALLOWED while nothing was refused */
+	uint64_t ending_since_ms; /* loop time */
 	bool is_mute;            /* ENDING: the guest is in the middle of something else and hears nothing */
 	size_t held[RELAY_WAYS]; /* bytes that the filters keep back */
 	size_t hello_len;        /* TLS: bytes of the first flight that are judged and not passed yet */

@@ -80,14 +80,17 @@ struct relay_filter_answer tunnel_tls_up(struct session *s, const uint8_t *bytes
 struct relay_filter_answer tunnel_tls_down(struct session *s, const uint8_t *bytes, size_t len, bool end)
 {
 	struct tunnel *t = s->tunnel;
-	enum tls_first_answer answer;
+	enum tls_first_answer answer = TLS_ANSWER_RETRY_REQUEST;
 
-	if (tls_hello_read_answer(bytes, len, &answer) != PARSED_OK) {
+	if (t->stage == TUNNEL_TLS_ANSWER && tls_hello_read_answer(bytes, len, &answer) != PARSED_OK) {
 		if (!end)
 			return (struct relay_filter_answer){ .action = RELAY_HOLD };
 		answer = TLS_ANSWER_OTHER;
 	}
 	t->stage = answer == TLS_ANSWER_RETRY_REQUEST ? TUNNEL_TLS_SECOND : TUNNEL_OPAQUE;
 	relay_resume(s->relay, RELAY_UP);
-	return (struct relay_filter_answer){ .action = RELAY_OPAQUE };
+	if (t->stage == TUNNEL_OPAQUE)
+		return (struct relay_filter_answer){ .action = RELAY_OPAQUE };
+	/* Stays in sight, so that it stops when the second hello is refused. */
+	return (struct relay_filter_answer){ .action = len > 0 ? RELAY_PASS : RELAY_HOLD, .len = len };
 }

@@ -172,6 +172,11 @@ enum err sockopt_reset_on_close(int fd)
 	return ERR_OK;
 }
 
+bool sockopt_is_delivered(int fd)
+{
+	return true;
+}
+
 enum err sockopt_source(int fd, const struct addr *source)
 {
 	return ERR_OK;

@@ -7,11 +7,13 @@ OK, FAILURE, NOT_ALLOWED, NET, HOST, REFUSED, TTL, COMMAND, ADDRESS = range(9)
 
 
 class Socks:
-    def __init__(self, lab, guest="guest", to=("10.200.0.1", 1080), timeout=15, source=None):
+    def __init__(self, lab, guest="guest", to=("10.200.0.1", 1080), timeout=15, source=None, receive=None):
         with lab.net.inside(guest):
             family = socket.AF_UNIX if isinstance(to, str) else socket.AF_INET6 if ":" in to[0] else socket.AF_INET
             self.sock = socket.socket(family)
         self.sock.settimeout(timeout)
+        if receive is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         if source is not None:
             self.sock.bind((source, 0))
         self.sock.connect(to)

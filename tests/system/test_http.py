@@ -362,6 +362,20 @@ def test_a_refusal_waits_for_an_answer_that_ends_with_the_connection_and_adds_no
     assert origin.received() == GET
 
 
+def test_a_slow_reader_gets_the_earlier_answer_whole_before_the_refusal(lab, shared, origin):
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"d" * 400000
+    origin.answers(answer)
+    with Socks(lab, to=("10.200.0.1", SHARED), receive=4096) as s:
+        assert s.open("script.test", 80) == OK
+        s.send(GET + head(b"Host: evil.test"))
+        data = s.take(150000)
+        for _ in range(13):  # longer than a guest may take nothing at all
+            time.sleep(1)
+            data += s.take(2000)
+        data += s.rest()
+    assert data.startswith(answer) and refusal(data[len(answer):])["reason"] == "http_host_mismatch"
+
+
 def test_a_head_of_32_kib_is_the_largest(lab, shared, origin):
     fill = b"X: " + b"y" * 8000
     fits = head(HOST, fill, fill, fill, b"Z: " + b"z" * (32768 - len(head(HOST, fill, fill, fill, b"Z: "))))

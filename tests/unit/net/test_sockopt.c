@@ -100,3 +100,34 @@ Test(sockopt, knows_both_ends_and_resets_on_request)
 	close(unix_pair[0]);
 	close(unix_pair[1]);
 }
+
+Test(sockopt, tells_what_the_other_end_has_not_acknowledged)
+{
+	static char block[65536];
+	int pair[2], unix_pair[2];
+	ssize_t sent = 0, got = 0, n;
+
+	fixture_tcp_pair(pair);
+	cr_expect(sockopt_is_delivered(pair[0]));
+	while ((n = send(pair[0], block, sizeof(block), MSG_NOSIGNAL)) > 0)
+		sent += n;
+	cr_expect_not(sockopt_is_delivered(pair[0]), "%zd bytes that nobody reads", sent);
+	for (int i = 0; i < 20000 && got < sent; i++) {
+		n = recv(pair[1], block, sizeof(block), 0);
+		got += n > 0 ? n : 0;
+		if (n <= 0)
+			usleep(500);
+	}
+	for (int i = 0; i < 20000 && !sockopt_is_delivered(pair[0]); i++)
+		usleep(500);
+	cr_expect_eq(got, sent);
+	cr_expect(sockopt_is_delivered(pair[0]));
+	close(pair[0]);
+	close(pair[1]);
+
+	fixture_unix_pair(unix_pair);
+	cr_expect_eq(send(unix_pair[0], "x", 1, 0), 1);
+	cr_expect(sockopt_is_delivered(unix_pair[0]));
+	close(unix_pair[0]);
+	close(unix_pair[1]);
+}
