@@ -271,7 +271,7 @@ static void tell(const struct stand *s, const struct explanation *e)
 	lease_table_read(e->lease, &lease);
 	printf("lease     %s, revision %llu\ntarget    %s%s%s\n", lease.id, (unsigned long long)lease.rev,
 	       e->query.scheme_known ? scheme_row(e->query.scheme)->word : "",
-	       e->query.scheme_known ? "://" : "", target_print(&e->query.target, target));
+	       e->query.scheme_known ? "://" : "", explain_print_target(&e->query, target));
 	fputs("request   ", stdout);
 	tell_verdict(&e->request);
 	tell_trace(&e->request_trace);
@@ -359,7 +359,7 @@ static void print_object(const struct stand *s, const struct explanation *e)
 	putchar('{');
 	print_json_member("lease", lease.id, true);
 	print_json_number("rev", lease.rev, false);
-	print_json_member("target", target_print(&e->query.target, target), false);
+	print_json_member("target", explain_print_target(&e->query, target), false);
 	print_json_member("scheme",
 			  e->query.scheme_known ? scheme_row(e->query.scheme)->word : NULL, false);
 	print_verdict(&e->verdict, false);

@@ -9,19 +9,57 @@
 
 #include "compiler/pattern.h"
 
-/* "host:port" without a scheme: only as far as rules and addresses go. */
-static enum err read_bare(struct text text, struct explain_query *out_query, char *out_reason, size_t cap)
+/* Split "host:port"; without a port it is `default_port` (0: then one must stand there). */
+static bool split_port(struct text text, uint16_t default_port, struct text *out_host, uint16_t *out_port)
 {
 	size_t colon = text.len;
 	uint64_t port;
 
 	while (colon > 0 && text.at[colon - 1] != ':')
 		colon--;
-	if (colon > 0 &&
-	    text_to_u64((struct text){ text.at + colon, text.len - colon }, UINT16_MAX, &port) &&
-	    port > 0 &&
-	    target_from_host((struct text){ text.at, colon - 1 }, (uint16_t)port,
-			     &out_query->target) == TARGET_OK)
+	if (colon > 1 && text_to_u64((struct text){ text.at + colon, text.len - colon }, UINT16_MAX, &port) && port > 0) {
+		*out_host = (struct text){ text.at, colon - 1 };
+		*out_port = (uint16_t)port;
+		return true;
+	}
+	*out_host = text;
+	*out_port = default_port;
+	return text.len > 0 && default_port != 0;
+}
+
+/* A host that the daemon answers before it looks at a rule: 127.1, 0x7f.1, a..b. */
+static bool read_faulty_name(struct text text, uint16_t default_port, struct explain_query *out_query)
+{
+	struct target ignored;
+	struct text host;
+	uint16_t port;
+	enum target_result result;
+	size_t len;
+
+	if (!split_port(text, default_port, &host, &port) || host.len > UINT8_MAX)
+		return false;
+	/* More likely a slip of who asks. */
+	if (memchr(host.at, ':', host.len) != NULL || memchr(host.at, '@', host.len) != NULL)
+		return false;
+	result = target_from_host(host, port, &ignored);
+	if (result == TARGET_OK)
+		return false;
+	out_query->name_fault = result == TARGET_LITERAL_IN_NAME ? REASON_LITERAL_IN_NAME : REASON_NAME_INVALID;
+	text_escape(host, out_query->raw, sizeof(out_query->raw) - sizeof(":65535"));
+	len = strlen(out_query->raw);
+	snprintf(out_query->raw + len, sizeof(out_query->raw) - len, ":%u", port);
+	return true;
+}
+
+/* "host:port" without a scheme: only as far as rules and addresses go. */
+static enum err read_bare(struct text text, struct explain_query *out_query, char *out_reason, size_t cap)
+{
+	struct text host;
+	uint16_t port;
+
+	if (split_port(text, 0, &host, &port) && target_from_host(host, port, &out_query->target) == TARGET_OK)
+		return ERR_OK;
+	if (memchr(text.at, '/', text.len) == NULL && read_faulty_name(text, 0, out_query))
 		return ERR_OK;
 	snprintf(out_reason, cap, "a target is scheme://host:port, a URL, or host:port");
 	return ERR_INVALID;
@@ -38,26 +76,30 @@ static size_t scheme_len(struct text text)
 }
 
 /*
- * An address under a scheme that takes names only ("https://192.0.2.1"): no rule can be written so, but a guest may ask for
- * the address, and rules for addresses answer.
+ * A host that no rule under this scheme can be written for ("https://192.0.2.1", "http://0x7f.1"): a guest may ask for it, and the rules for
+ * addresses, or none, answer.
  */
-static bool read_literal(struct text text, size_t scheme_end, struct explain_query *out_query)
+static bool read_unruly(struct text text, size_t scheme_end, struct explain_query *out_query)
 {
 	struct text word = { text.at, scheme_end };
-	struct text host = { text.at + scheme_end + 3, text.len - scheme_end - 3 };
+	struct text rest = { text.at + scheme_end + 3, text.len - scheme_end - 3 }, host;
 	enum scheme scheme;
-	char ignored[64];
+	uint16_t default_port, port;
 
 	if (!scheme_parse(word, &scheme))
 		return false;
-	for (size_t i = 0; i < host.len; i++) {
-		if (strchr("/?#", host.at[i]) != NULL)
-			host.len = i;
+	default_port = scheme_row(scheme)->default_port;
+	for (size_t i = 0; i < rest.len; i++) {
+		if (strchr("/?#", rest.at[i]) != NULL)
+			rest.len = i;
 	}
-	if (target_from_host(host, scheme_row(scheme)->default_port, &out_query->target) == TARGET_OK)
-		return out_query->target.kind == TARGET_ADDRESS && out_query->target.port != 0;
-	return read_bare(host, out_query, ignored, sizeof(ignored)) == ERR_OK &&
-	       out_query->target.kind == TARGET_ADDRESS;
+	if (target_from_host(rest, default_port, &out_query->target) == TARGET_OK)
+		return out_query->target.kind == TARGET_ADDRESS && default_port != 0;
+	if (split_port(rest, default_port, &host, &port) && target_from_host(host, port, &out_query->target) == TARGET_OK)
+		return out_query->target.kind == TARGET_ADDRESS;
+	out_query->scheme_known = read_faulty_name(rest, default_port, out_query);
+	out_query->scheme = scheme;
+	return out_query->scheme_known;
 }
 
 enum err explain_read_target(struct text text, struct explain_query *out_query, char *out_reason, size_t cap)
@@ -76,7 +118,7 @@ enum err explain_read_target(struct text text, struct explain_query *out_query, 
 		return e;
 	}
 	e = pattern_parse_target(text, &rule, &fault);
-	if (e == ERR_INVALID && read_literal(text, scheme_end, &query)) {
+	if (e == ERR_INVALID && read_unruly(text, scheme_end, &query)) {
 		*out_query = query;
 		return ERR_OK;
 	}
@@ -185,6 +227,22 @@ static struct judge_stream well_behaved(const struct explain_query *q)
 	return seen;
 }
 
+const char *explain_print_target(const struct explain_query *query, char *out_text)
+{
+	if (query->name_fault == REASON_ALLOWED)
+		return target_print(&query->target, out_text);
+	memcpy(out_text, query->raw, sizeof(query->raw));
+	return out_text;
+}
+
+/* As the handshake answers: the lease's own state, then the name's fault. */
+static struct verdict refuse_name(const struct explain_ground *ground, const struct explanation *e)
+{
+	enum reason why = lease_table_is_live(e->lease, ground->wall_ms);
+
+	return verdict_refuse(why != REASON_ALLOWED ? why : e->query.name_fault);
+}
+
 void explain(const struct explain_ground *ground, const struct lease_table_entry *lease,
 	     const struct explain_query *query, struct explanation *out_explanation)
 {
@@ -202,7 +260,7 @@ void explain(const struct explain_ground *ground, const struct lease_table_entry
 	e->lease = lease;
 	e->phase = PHASE_REQUEST;
 	trace_init(&e->request_trace);
-	e->request = e->verdict = judge_request(&j, &query->target);
+	e->request = e->verdict = query->name_fault != REASON_ALLOWED ? refuse_name(ground, e) : judge_request(&j, &query->target);
 	if (!e->request.allow)
 		return;
 	e->phase = PHASE_ADDRESS;
@@ -242,8 +300,9 @@ void explain_refusal(const struct explain_ground *ground, const struct explanati
 	memcpy(r.run, lease.run, sizeof(r.run));
 	memcpy(r.environment_class, lease.environment_class, sizeof(r.environment_class));
 	r.rev = lease.rev;
-	r.target_known = true;
+	r.target_known = e->query.name_fault == REASON_ALLOWED;
 	r.target = e->query.target;
+	memcpy(r.target_raw, e->query.raw, sizeof(r.target_raw));
 	if (e->query.scheme_known)
 		r.scheme_plus_one = (uint8_t)(e->query.scheme + 1);
 	r.phase = e->phase;

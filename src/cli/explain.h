@@ -26,7 +26,9 @@ struct explain_ground {
 
 /* The question. */
 struct explain_query {
-	struct target target;
+	enum reason name_fault; /* ALLOWED; else what the host is refused as before any rule: raw stands for it */
+	char raw[TARGET_TEXT_MAX]; /* escaped host and port */
+	struct target target;   /* when the name has no fault */
 	bool scheme_known;
 	enum scheme scheme;
 	struct addr addresses[EXPLAIN_ADDRESSES_MAX]; /* what the name resolves to */
@@ -58,11 +60,13 @@ struct explanation {
 	const struct explain_address *decided_by; /* of the address that refused; else NULL */
 };
 
-/* Read "scheme://host[:port]", a URL or "host:port". INVALID with a sentence in out_reason. */
+/* Read "scheme://host[:port]", a URL or "host:port"; a host that no guest may ask for is a question too. INVALID with a sentence in out_reason. */
 enum err explain_read_target(struct text text, struct explain_query *out_query, char *out_reason, size_t cap) ATTR_MUST_CHECK;
 /* Ask every phase. *out_explanation is filled whole. */
 void explain(const struct explain_ground *ground, const struct lease_table_entry *lease, const struct explain_query *query,
 	     struct explanation *out_explanation);
+/* What is asked for as people write it, without its scheme; into TARGET_TEXT_MAX bytes; returns out_text. */
+const char *explain_print_target(const struct explain_query *query, char *out_text);
 /* The typed refusal of a denied (or only reported) explanation. */
 void explain_refusal(const struct explain_ground *ground, const struct explanation *e, struct refusal *out_refusal);
 

@@ -100,7 +100,14 @@ static const struct {
 	{ "https://", NULL, CLI_FAILED, "" },
 	{ "gopher://pypi.org", NULL, CLI_FAILED, "" },
 	{ "pypi.org", NULL, CLI_FAILED, "" },
-	{ "https://127.1", NULL, CLI_FAILED, "" },
+	{ "https://pypi.org:x", NULL, CLI_FAILED, "" },
+	{ "https://me@pypi.org", NULL, CLI_FAILED, "" },
+	{ "https://127.1", NULL, CLI_FINDINGS, "target    https://127.1:443" },
+	{ "http://0x7f.1/latest", NULL, CLI_FINDINGS, "verdict   refused: literal_in_name" },
+	{ "010.0.0.1:80", NULL, CLI_FINDINGS, "what      The run tried to reach '010.0.0.1:80'" },
+	{ "https://a..example.org", NULL, CLI_FINDINGS, "verdict   refused: name_invalid" },
+	{ "p\xc3\xb6st.example:25", NULL, CLI_FINDINGS, "target    p\\xc3\\xb6st.example:25" },
+	{ "tcp://127.1", NULL, CLI_FAILED, "" },
 };
 
 Test(explain, says_what_would_happen_for_every_phase)
