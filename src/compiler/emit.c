@@ -194,10 +194,10 @@ static int compare_root_leases(const void *a, const void *b)
 	return strcmp(((const struct emit_root_lease *)a)->id, ((const struct emit_root_lease *)b)->id);
 }
 
-enum err emit_root(uint64_t version, const struct layout_id *ceiling, uint32_t flags, const struct emit_root_lease *leases,
-		   size_t lease_count, struct emitted *out_segment)
+enum err emit_root(uint64_t version, uint64_t base, const struct layout_id *ceiling, uint32_t flags,
+		   const struct emit_root_lease *leases, size_t lease_count, struct emitted *out_segment)
 {
-	struct layout_root root = { .version = version, .ceiling = *ceiling, .flags = flags };
+	struct layout_root root = { .version = version, .base = base, .ceiling = *ceiling, .flags = flags };
 	struct emit_root_lease *sorted = NULL;
 	struct emitter e;
 	enum err err = ERR_OK;

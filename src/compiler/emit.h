@@ -37,8 +37,11 @@ struct emit_root_lease {
 	const char *id;
 	struct layout_id segment;
 };
-/* The root; sorts a copy of `leases` by id. EXISTS when two have the same id. */
-enum err emit_root(uint64_t version, const struct layout_id *ceiling, uint32_t flags, const struct emit_root_lease *leases,
-		   size_t lease_count, struct emitted *out_segment) ATTR_MUST_CHECK;
+/*
+ * The root; sorts a copy of `leases` by id. With `base` 0 they are all leases of the snapshot; else those that differ from the snapshot of
+ * that version, where an all-zero segment says that the lease is gone. EXISTS when two have the same id.
+ */
+enum err emit_root(uint64_t version, uint64_t base, const struct layout_id *ceiling, uint32_t flags,
+		   const struct emit_root_lease *leases, size_t lease_count, struct emitted *out_segment) ATTR_MUST_CHECK;
 
 #endif

@@ -350,7 +350,8 @@ enum err root_emit(const struct root *root, uint64_t version, struct emitted *ou
 		leases[i].id = view->leases[i].id;
 		memcpy(leases[i].segment.bytes, view->leases[i].segment->id, LAYOUT_ID_LEN);
 	}
-	err = emit_root(version, &ceiling, root->report_allowed ? LAYOUT_ROOT_REPORT_ALLOWED : 0, leases, view->lease_count, out_segment);
+	err = emit_root(version, 0, &ceiling, root->report_allowed ? LAYOUT_ROOT_REPORT_ALLOWED : 0, leases, view->lease_count,
+			out_segment);
 	alloc_free(leases);
 	return err;
 }

@@ -160,6 +160,10 @@ static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
 		e = ERR_INVALID;
 		fault = "its version is not newer"; /* two snapshots of one version could not be told apart */
 	}
+	if (e == ERR_OK && segment_root(root)->base != 0) {
+		e = ERR_NOT_FOUND;
+		fault = CTL_NACK_BASE;
+	}
 	if (e == ERR_OK)
 		e = snapshot_create(root, segment_store_find, &d->segments, &snapshot, &fault);
 	if (e == ERR_OK && snapshot_lease_count(snapshot) > gate_slot_count(d->gate)) {

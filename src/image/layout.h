@@ -3,16 +3,18 @@
  * once by image/segment, read in place by lease, policy and the tools. The same input gives the same bytes.
  *
  * A segment is one of: RULESET (rules, addressed by the SHA-256 of the segment), LEASE (who is asking, and its own rules), CEILING (the
- * operator's rules and exceptions), ROOT (which leases there are). Offsets are bytes from the segment's start, 8-aligned; tables that are
+ * operator's rules and exceptions), ROOT (which leases there are, or which differ from an earlier root). Offsets are bytes from the segment's start, 8-aligned; tables that are
  * not empty follow each other in the order of enum layout_table; an empty table has offset and count 0; reserved fields are 0.
  */
 #ifndef EGRESS_IMAGE_LAYOUT_H
 #define EGRESS_IMAGE_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define LAYOUT_MAGIC 0x31736765u /* "egs1" */
-#define LAYOUT_ABI 1
+#define LAYOUT_ABI 2
 #define LAYOUT_ID_LEN 32 /* SHA-256 of the whole segment */
 #define LAYOUT_SEGMENT_MAX (64u << 20)
 #define LAYOUT_PROBE_MAX 64
@@ -206,8 +208,13 @@ struct layout_exception {
 
 enum { LAYOUT_ROOT_REPORT_ALLOWED = 1 << 0 };
 
+/*
+ * A complete root (base 0) names every lease of the snapshot. Any other names only those that differ from the snapshot whose version is
+ * `base`; `ceiling` and `flags` always hold the new values, and a changed one is a change of every lease.
+ */
 struct layout_root {
 	uint64_t version;       /* of the snapshot: grows */
+	uint64_t base;          /* older than `version`; 0: complete */
 	struct layout_id ceiling;
 	uint32_t flags;
 	uint32_t reserved;
@@ -215,8 +222,15 @@ struct layout_root {
 
 struct layout_root_lease {
 	struct layout_text id;
-	struct layout_id segment;
+	struct layout_id segment; /* all zeros, and only with a base: the lease is gone */
 };
+
+static inline bool layout_id_is_none(const struct layout_id *id)
+{
+	static const struct layout_id none;
+
+	return memcmp(id->bytes, none.bytes, LAYOUT_ID_LEN) == 0;
+}
 
 /* Both halves of the treaty are little-endian and agree on every size. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are read in place");
@@ -229,7 +243,7 @@ _Static_assert(sizeof(struct layout_lease) == 168, "layout_lease");
 _Static_assert(sizeof(struct layout_source) == 24, "layout_source");
 _Static_assert(sizeof(struct layout_token) == 48, "layout_token");
 _Static_assert(sizeof(struct layout_exception) == 40, "layout_exception");
-_Static_assert(sizeof(struct layout_root) == 48, "layout_root");
+_Static_assert(sizeof(struct layout_root) == 56, "layout_root");
 _Static_assert(sizeof(struct layout_root_lease) == 40, "layout_root_lease");
 
 #endif

@@ -482,12 +482,16 @@ static const char *verify_root(const struct segment *s)
 		return "a root segment has not exactly one root";
 	if ((info->flags & ~(uint32_t)LAYOUT_ROOT_REPORT_ALLOWED) != 0 || info->reserved != 0)
 		return "a root has an unknown flag";
+	if (info->base != 0 && info->base >= info->version)
+		return "a root's base is not older than itself";
 	for (uint32_t i = 0; i < count; i++) {
 		if (!word_holds(s, leases[i].id, RECORD_LEASE_MAX))
 			return "a lease's id does not hold";
 		if (i > 0 && segment_compare_ids(segment_text(s, leases[i - 1].id),
 						 segment_text(s, leases[i].id)) >= 0)
 			return "the leases of a root are not in order";
+		if (info->base == 0 && layout_id_is_none(&leases[i].segment))
+			return "a complete root has a lease that is gone";
 	}
 	return NULL;
 }

@@ -106,6 +106,10 @@ enum err snapshot_create(struct segment *root, snapshot_find_fn *find, void *arg
 		*out_fault = "the root is of another kind";
 		return ERR_INVALID;
 	}
+	if (segment_root(root)->base != 0) {
+		*out_fault = "the root is not complete";
+		return ERR_INVALID;
+	}
 	s = alloc_zeroed(sizeof(*s));
 	if (s == NULL)
 		return ERR_NO_MEMORY;

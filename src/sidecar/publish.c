@@ -441,7 +441,7 @@ static enum err emit_shipped_root(struct publish *p)
 			leases[count++] =
 				(struct emit_root_lease){ entry->id, entry->shipped.segment };
 	}
-	e = emit_root(p->version, &p->shipped.ceiling, p->shipped.flags, leases, count, &p->root);
+	e = emit_root(p->version, 0, &p->shipped.ceiling, p->shipped.flags, leases, count, &p->root);
 	alloc_free(leases);
 	return e;
 }

@@ -16,6 +16,8 @@
 #define CTL_MSG_VERSION 1
 #define CTL_MSG_MAX 65536    /* bytes of one packet */
 #define CTL_MSG_FIELDS_MAX 8
+/* NACK's reason for a root whose base is not the newest snapshot that the daemon took: a complete root is wanted. */
+#define CTL_NACK_BASE "its base is not held"
 
 /* Who may send it. */
 enum ctl_side { CTL_FROM_DAEMON = 1, CTL_FROM_SIDECAR = 2, CTL_FROM_TOOL = 4 };

@@ -248,7 +248,7 @@ static struct lease_table *make_table(struct proxy_fake *p, const struct emitted
 		named[i].id = leases[i].id;
 		memcpy(named[i].segment.bytes, leases[i].lease.id, LAYOUT_ID_LEN);
 	}
-	must(emit_root(p->world_count, &ceiling_id, 0, named, count, &emitted) == ERR_OK);
+	must(emit_root(p->world_count, 0, &ceiling_id, 0, named, count, &emitted) == ERR_OK);
 	must(segment_open_bytes(emitted.bytes, emitted.len, &root, &fault) == ERR_OK);
 	must(snapshot_create(root, find_held, &held, &snapshot, &fault) == ERR_OK);
 	must(lease_table_create(snapshot, slot_of, p, &table) == ERR_OK);

@@ -101,7 +101,7 @@ static bool build(struct decide_root *r, uint32_t flags)
 		leases[count].id = r->made_up.id;
 		memcpy(leases[count++].segment.bytes, r->made_up.lease.id, LAYOUT_ID_LEN);
 	}
-	if (emit_root(1, &ceiling, flags, leases, count, &emitted) != ERR_OK)
+	if (emit_root(1, 0, &ceiling, flags, leases, count, &emitted) != ERR_OK)
 		return false;
 	err = segment_open_bytes(emitted.bytes, emitted.len, &segment, &fault);
 	emitted_finish(&emitted);

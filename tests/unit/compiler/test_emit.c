@@ -237,7 +237,7 @@ Test(emit, a_root_is_sorted_and_names_each_lease_once)
 	uint32_t count;
 
 	cr_assert_eq(crypto_init(), ERR_OK);
-	cr_assert_eq(emit_root(5, &ceiling, LAYOUT_ROOT_REPORT_ALLOWED, leases, 3, &e), ERR_OK);
+	cr_assert_eq(emit_root(5, 0, &ceiling, LAYOUT_ROOT_REPORT_ALLOWED, leases, 3, &e), ERR_OK);
 	s = segment_verified(&e);
 	cr_assert_eq(segment_root(s)->version, 5);
 	cr_assert_eq(segment_root(s)->ceiling.bytes[0], 9);
@@ -249,9 +249,31 @@ Test(emit, a_root_is_sorted_and_names_each_lease_once)
 	segment_unref(s);
 	emitted_finish(&e);
 	leases[2].id = "a";
-	cr_assert_eq(emit_root(5, &ceiling, 0, leases, 3, &e), ERR_EXISTS);
-	cr_assert_eq(emit_root(5, &ceiling, 0, NULL, 0, &e), ERR_OK);
+	cr_assert_eq(emit_root(5, 0, &ceiling, 0, leases, 3, &e), ERR_EXISTS);
+	cr_assert_eq(emit_root(5, 0, &ceiling, 0, NULL, 0, &e), ERR_OK);
 	segment_unref(segment_verified(&e));
+	emitted_finish(&e);
+}
+
+Test(emit, a_root_with_a_base_names_changes_and_what_is_gone)
+{
+	struct emit_root_lease leases[] = { { "b", { { 0 } } }, { "a", { { 1 } } } };
+	const struct layout_id ceiling = { { 9 } };
+	const struct layout_root_lease *entries;
+	struct emitted e;
+	struct segment *s;
+	uint32_t count;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	cr_assert_eq(emit_root(5, 4, &ceiling, 0, leases, 2, &e), ERR_OK);
+	s = segment_verified(&e);
+	cr_assert_eq(segment_root(s)->version, 5);
+	cr_assert_eq(segment_root(s)->base, 4);
+	entries = segment_table(s, LAYOUT_ROOT_LEASES, &count);
+	cr_assert_eq(count, 2);
+	cr_assert_not(layout_id_is_none(&entries[0].segment));
+	cr_assert(layout_id_is_none(&entries[1].segment));
+	segment_unref(s);
 	emitted_finish(&e);
 }
 

@@ -112,6 +112,14 @@ static const char *open_fault(const struct parts *p)
 		cr_expect_not_null(open_fault(p), "%s was let through", #statement); \
 	} while (0)
 
+/* Change a fresh copy and expect that it still holds. */
+#define ACCEPTS(statement)                                                         \
+	do {                                                                       \
+		struct parts *p = fresh();                                         \
+		statement;                                                         \
+		cr_expect_null(open_fault(p), "%s was refused", #statement);       \
+	} while (0)
+
 /* Number of the rule's entry among the label entries, by name. */
 static uint32_t entry_of(const struct parts *p, const char *name)
 {
@@ -411,6 +419,11 @@ Test(segment_verify, refuses_roots_without_order)
 	REFUSES(p->h->table[LAYOUT_ROOT_INFO] = (struct layout_span){ 0 });
 	REFUSES(p->root->flags = 2);
 	REFUSES(p->root->reserved = 1);
+	REFUSES(p->root->base = p->root->version);
+	REFUSES(p->root->base = p->root->version + 1);
+	REFUSES(p->root_leases[1].segment = (struct layout_id){ { 0 } });
+	ACCEPTS(p->root->base = p->root->version - 1);
+	ACCEPTS(p->root->base = 1; p->root_leases[1].segment = (struct layout_id){ { 0 } });
 	REFUSES(p->root_leases[1].id = p->root_leases[0].id);
 	REFUSES({
 		struct layout_root_lease swap = p->root_leases[0];
