@@ -30,6 +30,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/segment_store.c src/sidecar/segment_store_internal.h \
 	src/sidecar/sidecar.c src/sidecar/sidecar.h src/sidecar/sidecar_commands.c src/sidecar/sidecar_internal.h \
 	src/sidecar/signed_set.c src/sidecar/signed_set.h \
+	src/sidecar/state_lock.c src/sidecar/state_lock.h \
 	src/sidecar/status.c \
 	src/sidecar/sticky.c src/sidecar/sticky.h
 

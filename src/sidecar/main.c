@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "sidecar/confine.h"
 #include "sidecar/sidecar.h"
+#include "sidecar/state_lock.h"
 
 static const char usage[] = "usage: egress-sidecar --config FILE [--check-config] [--without-sandbox]\n"
 			    "       egress-sidecar --version | --help\n";
@@ -22,6 +23,7 @@ struct program {
 	struct config *config;      /* counted */
 	struct sidecar_parts parts; /* owned until handed over */
 	struct sidecar *sidecar;    /* owned */
+	int state_lock;             /* owned; -1 before it is taken */
 	int signals;                /* owned; -1 before it is open */
 	struct loop_watch signalled;
 };
@@ -79,11 +81,29 @@ static enum err read_config(struct program *p, struct fault_list *faults)
 	return e;
 }
 
-/* What must survive: it was prepared, and is ours to write or we do not start. */
+static enum err lock_state(struct program *p, const char *folder)
+{
+	long holder = 0;
+	enum err e = state_lock_take(folder, &p->state_lock, &holder);
+
+	if (e == ERR_AGAIN)
+		fprintf(stderr,
+			"egress-sidecar: %s/" STATE_LOCK_NAME " is held by process %ld: another sidecar works on this state folder; "
+			"stop it, or give this one a folder of its own\n",
+			folder, holder);
+	return e;
+}
+
+/* What must survive: it was prepared, and is ours alone to write or we do not start. */
 static enum err open_state(struct program *p)
 {
 	const char *folder = p->config->sidecar.state;
-	enum err e = sticky_open(folder, &p->parts.sticky);
+	enum err e = lock_state(p, folder);
+
+	if (e == ERR_AGAIN)
+		return e;
+	if (e == ERR_OK)
+		e = sticky_open(folder, &p->parts.sticky);
 
 	if (e == ERR_OK && access(folder, W_OK) != 0)
 		e = ERR_SYSTEM;
@@ -187,6 +207,9 @@ static void stop(struct program *p)
 	sidecar_destroy(p->sidecar);
 	driver_close(p->parts.driver);
 	sticky_close(p->parts.sticky);
+	/* Last of what lies in the folder. */
+	if (p->state_lock >= 0)
+		close(p->state_lock);
 	if (p->signals >= 0) {
 		loop_watch_stop(&p->signalled);
 		close(p->signals);
@@ -199,7 +222,7 @@ int main(int argc, char **argv)
 {
 	static const enum log_level levels[] = { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO,
 						 LOG_LEVEL_DEBUG };
-	struct program program = { .signals = -1 };
+	struct program program = { .state_lock = -1, .signals = -1 };
 	struct fault_list faults;
 	struct arena arena;
 	int status = read_arguments(argc, argv, &program);

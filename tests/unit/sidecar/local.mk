@@ -30,6 +30,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_publish.c \
 	tests/unit/sidecar/test_report.c \
 	tests/unit/sidecar/test_sidecar.c \
+	tests/unit/sidecar/test_state_lock.c \
 	tests/unit/sidecar/test_sticky.c
 unit_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a libimage.a liblease.a libsandbox.a \
 	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \

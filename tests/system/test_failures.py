@@ -1,0 +1,36 @@
+"""Faults of control and fleet on real processes: what fails closed, by time alone, and comes back by itself."""
+import re
+import signal
+
+from lab import wait_for
+from socks import OK
+from test_signed import fleet  # noqa: F401 (a fixture)
+
+
+def second_sidecar(f):
+    """Another process on the same configuration."""
+    first, f.e.sidecar = f.e.sidecar, None
+    f.e.start_sidecar()
+    f.e.sidecar, second = first, f.e.sidecar
+    return second
+
+
+def test_a_second_sidecar_names_who_holds_the_state_and_changes_nothing(fleet):  # noqa: F811
+    f = fleet().start()
+    with f.e.guest() as tunnel:
+        assert tunnel.open("allowed.test", 7000) == OK
+        second = second_sidecar(f)
+        assert second.wait(timeout=20) == 2
+        said = re.search(r"(\S+)/lock is held by process (\d+)", f.e.log("egress-sidecar"))
+        assert (said[1], int(said[2])) == (str(f.e.state), f.e.sidecar.pid)
+        assert f.e.is_ready() and f.opens() == OK
+        tunnel.send(b"x")
+        assert tunnel.take(1) == b"x"
+    # Killed, it holds nothing: the next one starts at once.
+    f.e.may_fail.add("egress-sidecar")
+    f.e.sidecar.send_signal(signal.SIGKILL)
+    f.e.sidecar.wait()
+    before = f.e.health()["snapshot"]
+    f.e.start_sidecar()
+    wait_for(lambda: f.e.health()["snapshot"] != before and f.e.is_ready())
+    assert f.opens() == OK
