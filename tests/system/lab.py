@@ -248,12 +248,13 @@ class Egress:
         return Socks(self.lab, name, to or (self.second if name == "guest2" else self.main), **options)
 
     def record_of(self, client, **match):
-        """The record of the connection of this Socks client."""
-        port = client.port
-
+        """The last record of the connection of this Socks client. Its port may have been another's before or after: time and decision tell them apart."""
         def there():
-            return [r for r in self.records(**match) if r["src_endpoint"].get("port") == port]
-        there.__name__ = f"a record of the connection from port {port} with {match}"
+            own = [r for r in self.records() if r["time"] >= client.since_ms - 50
+                   and (r["src_endpoint"].get("ip"), r["src_endpoint"].get("port")) == (client.address, client.port)]
+            first = own[0]["metadata"]["correlation_uid"] if own else None
+            return [r for r in own if r["metadata"]["correlation_uid"] == first and all(_find(r, key) == value for key, value in match.items())]
+        there.__name__ = f"a record of the connection from port {client.port} with {match}"
         return wait_for(there)[-1]
 
     def decisions(self):

@@ -16,11 +16,12 @@ class Socks:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         if source is not None:
             self.sock.bind((source, 0))
+        self.since_ms = int(time.time() * 1000)
         self.sock.connect(to)
-        self.port = None
+        self.port = self.address = None
         if family != socket.AF_UNIX:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.port = self.sock.getsockname()[1]
+            self.address, self.port = self.sock.getsockname()[:2]
 
     def __enter__(self):
         return self
