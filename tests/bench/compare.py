@@ -4,6 +4,7 @@ Three namespaces (guest, proxy, origin) for each relay anew, all relays unprivil
 machines are noisy: compare ratios within one run. Needs root and `deploy/install-packages bench`."""
 import argparse
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "system"))
+from figures import cpu_s, pids_below, rss_kb  # noqa: E402
 from netns import Net, run  # noqa: E402
 
 LISTEN, ORIGIN = "10.200.0.1:1080", "93.184.215.14:7000"
@@ -35,45 +37,6 @@ user.unprivileged: nobody
 client pass {{ from: 0.0.0.0/0 to: 0.0.0.0/0 }}
 socks pass {{ from: 0.0.0.0/0 to: 0.0.0.0/0 }}
 """
-
-
-def stat(pid):
-    """Fields of /proc/PID/stat behind the name; None when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return None
-
-
-def pids_below(pid):
-    """A process and all that it started, at any depth."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        fields = stat(path.name)
-        if fields:
-            parents[int(path.name)] = int(fields[1])
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found)
-
-
-def cpu_s(pid):
-    """CPU seconds of a process tree, those of children that have ended included."""
-    ticks = 0
-    for one in pids_below(pid):
-        fields = stat(one)
-        if fields:
-            ticks += sum(int(x) for x in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def rss_kb(pids):
-    total = 0
-    for pid in pids:
-        fields = stat(pid)
-        total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") // 1024 if fields else 0
-    return total
 
 
 class Bench:
@@ -206,11 +169,14 @@ def main():
     words.add_argument("--only", action="append", choices=["egressd", "microsocks", "danted", "change"])
     chosen = words.parse_args()
     bench = Bench(chosen.build, chosen.seconds)
-    for name in chosen.only or ["egressd", "microsocks", "danted", "egressd", "microsocks", "danted", "change"]:
-        if name == "change":
-            bench.change()
-        else:
-            bench.measure(name)
+    try:
+        for name in chosen.only or ["egressd", "microsocks", "danted", "egressd", "microsocks", "danted", "change"]:
+            if name == "change":
+                bench.change()
+            else:
+                bench.measure(name)
+    finally:
+        shutil.rmtree(bench.folder, ignore_errors=True)
 
 
 main()

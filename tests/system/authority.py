@@ -1,5 +1,6 @@
 """Control of the tests: `egressctl authority` as a real process, and between it and the sidecar a store that can lie."""
 import base64
+import functools
 import hashlib
 import json
 import os
@@ -10,6 +11,11 @@ import time
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from lab import BUILD
+
+
+@functools.lru_cache
+def private_key(path):
+    return Ed25519PrivateKey.from_private_bytes(base64.urlsafe_b64decode(path.read_text().strip() + "="))
 
 
 def b64(data):
@@ -29,8 +35,8 @@ class Authority:
             self.ctl("keygen", self.keys)
         self.sign()
 
-    def ctl(self, *words):
-        done = subprocess.run([BUILD / "egressctl", "authority", *map(str, words)], capture_output=True, text=True, check=False, timeout=60)
+    def ctl(self, *words, seconds=60):
+        done = subprocess.run([BUILD / "egressctl", "authority", *map(str, words)], capture_output=True, text=True, check=False, timeout=seconds)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -48,8 +54,8 @@ class Authority:
             self.process = subprocess.Popen([BUILD / "egressctl", "authority", "run", self.keys, self.root, self.out, "--cell", self.cell],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
-    def once(self):
-        self.ctl("run", self.keys, self.root, self.out, "--cell", self.cell, "--once")
+    def once(self, seconds=60):
+        self.ctl("run", self.keys, self.root, self.out, "--cell", self.cell, "--once", seconds=seconds)
 
     def stop(self):
         if self.process is not None:
@@ -71,8 +77,7 @@ class Authority:
 
     def envelope(self, kind, payload, key_id):
         """Sign anything, as who holds the key could."""
-        raw = (self.keys / f"{key_id}.key").read_text().strip()
-        key = Ed25519PrivateKey.from_private_bytes(base64.urlsafe_b64decode(raw + "="))
+        key = private_key(self.keys / f"{key_id}.key")
         signed = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
         return json.dumps({"typ": kind, "sigs": [{"kid": key_id, "sig": b64(key.sign(signed))}]}).encode() + b"\n" + payload
 

@@ -206,10 +206,12 @@ class Etcd:
         path = {"keyset": "keyset", "beat": f"beat/{group(cell)}"}.get(short, f"c/{cell}/{short}")
         return ("/egress/v1/" + path).encode()
 
+    def transaction(self, puts, dels, cell=CELL):
+        operations = [{"requestPut": {"key": self._64(self.key(k, cell)), "value": self._64(v)}} for k, v in puts.items()]
+        return {"success": operations + [{"requestDeleteRange": {"key": self._64(self.key(k, cell))}} for k in dels]}
+
     def change(self, puts, dels):
-        operations = [{"requestPut": {"key": self._64(self.key(k)), "value": self._64(v)}} for k, v in puts.items()]
-        operations += [{"requestDeleteRange": {"key": self._64(self.key(k))}} for k in dels]
-        return self.post("/v3/kv/txn", {"success": operations})
+        return self.post("/v3/kv/txn", self.transaction(puts, dels))
 
     def revision(self):
         return int(self.post("/v3/kv/range", {"key": self._64(b"x")})["header"]["revision"])
