@@ -9,17 +9,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crypto.h"
-#include "base/hash.h"
-#include "base/htab.h"
 
-#define LEASE_FLOORS_MAX 400000 /* leases that are remembered; more are refused */
 #define NS_PER_MS 1000000ULL
-
-struct lease_floor {
-	struct htab_node node;
-	struct floor_mark mark;
-	char id[LEASE_DOC_ID_MAX + 1];
-};
 
 struct accept {
 	char cell[LEASE_DOC_ID_MAX + 1];
@@ -31,8 +22,6 @@ struct accept {
 	struct keyset_doc_root anchor_root;
 	struct arena keyset_arena;  /* owns what is in keyset */
 	struct keyset_doc keyset;   /* version 0: none yet */
-	struct hash_key key;
-	struct htab lease_floors;   /* of struct lease_floor, owned */
 	uint64_t said_ms, said_ns;  /* control's clock at the last beat, and ours then */
 	uint64_t counts[ENVELOPE_TYPE_COUNT][ACCEPT_RESULT_COUNT];
 };
@@ -47,7 +36,6 @@ enum err accept_create(const struct accept_options *options, struct json_faults 
 		return ERR_NO_MEMORY;
 	arena_init(&a->root_arena, 0);
 	arena_init(&a->keyset_arena, 0);
-	htab_init(&a->lease_floors);
 	memcpy(a->cell, options->cell, strnlen(options->cell, LEASE_DOC_ID_MAX));
 	a->group = options->group;
 	a->floors = options->floors;
@@ -58,8 +46,6 @@ enum err accept_create(const struct accept_options *options, struct json_faults 
 		json_fault_add(faults, f->pointer, f->code, "%s", f->text);
 	if (e == ERR_OK)
 		e = crypto_sha256(options->root.at, options->root.len, a->anchor);
-	if (e == ERR_OK)
-		e = crypto_random(&a->key, sizeof(a->key));
 	if (e != ERR_OK) {
 		accept_destroy(a);
 		return e;
@@ -70,15 +56,8 @@ enum err accept_create(const struct accept_options *options, struct json_faults 
 
 void accept_destroy(struct accept *a)
 {
-	struct htab_node *node;
-
 	if (a == NULL)
 		return;
-	while ((node = htab_next(&a->lease_floors, NULL)) != NULL) {
-		htab_remove(&a->lease_floors, node);
-		alloc_free(CONTAINER_OF(node, struct lease_floor, node));
-	}
-	htab_finish(&a->lease_floors);
 	arena_finish(&a->root_arena);
 	arena_finish(&a->keyset_arena);
 	alloc_free(a);
@@ -243,18 +222,6 @@ static enum accept_result check_epoch(struct accept *a, struct accept_doc *doc)
 	return epoch_of(doc) >= floors_state(a->floors)->epoch && epoch_of(doc) >= a->keyset.epoch_min ? ACCEPT_OK : ACCEPT_EPOCH;
 }
 
-static bool has_lease_id(const struct htab_node *node, const void *key)
-{
-	return strcmp(CONTAINER_OF(node, const struct lease_floor, node)->id, key) == 0;
-}
-
-static struct lease_floor *find_lease_floor(const struct accept *a, const char *id)
-{
-	struct htab_node *node = htab_find(&a->lease_floors, hash_bytes(&a->key, id, strlen(id)), has_lease_id, id);
-
-	return node == NULL ? NULL : CONTAINER_OF(node, struct lease_floor, node);
-}
-
 static uint64_t number_of(const struct accept_doc *doc)
 {
 	switch (doc->type) {
@@ -272,17 +239,17 @@ static uint64_t number_of(const struct accept_doc *doc)
 static enum accept_result check_floor(struct accept *a, struct accept_doc *doc)
 {
 	const struct floors_state *state = floors_state(a->floors);
-	const struct lease_floor *lease;
+	const struct floor_mark *lease;
 	struct floor_mark floor = { 0 };
 	uint64_t number;
 
 	if (doc->type == ENVELOPE_RULESET)
 		return ACCEPT_OK;
 	if (doc->type == ENVELOPE_LEASE) {
-		lease = find_lease_floor(a, doc->is.lease.lease);
+		lease = floors_lease(a->floors, doc->is.lease.lease);
 		if (lease == NULL)
 			return ACCEPT_OK;
-		floor = lease->mark;
+		floor = *lease;
 	} else {
 		floor = doc->type == ENVELOPE_KEYSET ? state->keyset : doc->type == ENVELOPE_BEAT ? state->beat : state->manifest;
 	}
@@ -340,23 +307,9 @@ static enum accept_result (*const checks[])(struct accept *a, struct accept_doc 
 
 static enum accept_result keep_lease(struct accept *a, const struct accept_doc *doc, const struct floor_mark *mark)
 {
-	const char *id = doc->is.lease.lease;
-	struct lease_floor *floor = find_lease_floor(a, id);
+	const struct lease_doc *lease = &doc->is.lease;
 
-	if (floor == NULL) {
-		if (a->lease_floors.count == LEASE_FLOORS_MAX)
-			return ACCEPT_NOT_KEPT;
-		floor = alloc_zeroed(sizeof(*floor));
-		if (floor == NULL)
-			return ACCEPT_NOT_KEPT;
-		memcpy(floor->id, id, strlen(id) + 1);
-		if (htab_insert(&a->lease_floors, &floor->node, hash_bytes(&a->key, id, strlen(id))) != ERR_OK) {
-			alloc_free(floor);
-			return ACCEPT_NOT_KEPT;
-		}
-	}
-	floor->mark = *mark;
-	return ACCEPT_OK;
+	return floors_take_lease(a->floors, lease->lease, mark, lease->exp_ms, said_now(a)) == ERR_OK ? ACCEPT_OK : ACCEPT_NOT_KEPT;
 }
 
 /* The keyset in use moves into our own arena. */

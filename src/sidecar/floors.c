@@ -15,6 +15,7 @@
 #include "base/sink.h"
 #include "base/text.h"
 #include "document/lease_doc.h"
+#include "sidecar/floor_log.h"
 
 #define FILE_NAME "floors"
 #define FRESH_NAME "floors.new"
@@ -23,6 +24,7 @@
 
 struct floors {
 	int folder; /* owned */
+	struct floor_log *log; /* owned */
 	char cell[LEASE_DOC_ID_MAX + 1];
 	char root_ids[KEYSET_DOC_ROOT_MAX][LEASE_DOC_ID_MAX + 1]; /* of state.root */
 	struct floors_state state;
@@ -204,6 +206,7 @@ static enum err save(struct floors *f, bool must_last)
 enum err floors_open(const char *folder, const char *cell, struct floors **out_floors)
 {
 	struct floors *f = alloc_zeroed(sizeof(*f));
+	enum err e;
 
 	if (f == NULL)
 		return ERR_NO_MEMORY;
@@ -213,7 +216,14 @@ enum err floors_open(const char *folder, const char *cell, struct floors **out_f
 		floors_close(f);
 		return ERR_SYSTEM;
 	}
+	e = floor_log_open(f->folder, cell, &f->log);
+	if (e != ERR_OK) {
+		floors_close(f);
+		return e;
+	}
 	f->is_unreadable = !read_file(f);
+	if (floor_mark_is_above(floor_log_manifest(f->log), &f->state.manifest))
+		f->state.manifest = *floor_log_manifest(f->log);
 	f->is_due = true;
 	floors_flush(f);
 	*out_floors = f;
@@ -225,7 +235,9 @@ void floors_close(struct floors *f)
 	if (f == NULL)
 		return;
 	if (f->folder >= 0) {
-		floors_flush(f);
+		if (f->log != NULL)
+			floors_flush(f);
+		floor_log_close(f->log);
 		close(f->folder);
 	}
 	alloc_free(f);
@@ -238,7 +250,7 @@ const struct floors_state *floors_state(const struct floors *f)
 
 bool floors_is_broken(const struct floors *f)
 {
-	return f->is_unreadable || f->is_unwritable;
+	return f->is_unreadable || f->is_unwritable || floor_log_is_broken(f->log);
 }
 
 enum err floors_take_keyset(struct floors *f, const uint8_t anchor[32], const struct keyset_doc_root *root,
@@ -291,6 +303,17 @@ void floors_take_manifest(struct floors *f, const struct floor_mark *manifest)
 {
 	f->state.manifest = *manifest;
 	f->is_due = true;
+	floor_log_take_manifest(f->log, manifest);
+}
+
+const struct floor_mark *floors_lease(const struct floors *f, const char *id)
+{
+	return floor_log_lease(f->log, id);
+}
+
+enum err floors_take_lease(struct floors *f, const char *id, const struct floor_mark *mark, uint64_t exp_ms, uint64_t said_ms)
+{
+	return floor_log_take_lease(f->log, id, mark, exp_ms, said_ms);
 }
 
 void floors_flush(struct floors *f)
@@ -298,4 +321,5 @@ void floors_flush(struct floors *f)
 	/* An unwritable disk is tried again, so that it is noticed when it can be written. */
 	if ((f->is_due || f->is_unwritable) && save(f, false) != ERR_OK)
 		f->is_due = true;
+	floor_log_flush(f->log);
 }

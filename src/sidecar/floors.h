@@ -1,6 +1,7 @@
 /*
- * What may never go back, on disk: the keyset's version and root, the epoch, the last beat and manifest of our cell. One small file,
- * replaced whole. Knows no signature; accept says what to raise. While it cannot be read or written nothing may be believed (HALT).
+ * What may never go back, on disk: the keyset's version and root, the epoch, the last beat and manifest of our cell in one small file,
+ * replaced whole; the last revision of each lease, and the manifest again, in floor_log. Knows no signature; accept says what to raise.
+ * While they cannot be read or written nothing may be believed (HALT).
  */
 #ifndef EGRESS_SIDECAR_FLOORS_H
 #define EGRESS_SIDECAR_FLOORS_H
@@ -11,13 +12,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "document/keyset_doc.h"
-
-/* The highest number seen, in which epoch, and the payload that bore it: an equal number must be the same payload. */
-struct floor_mark {
-	uint64_t epoch;     /* keysets have none: 0 */
-	uint64_t number;    /* 0: none yet */
-	uint8_t sha256[32];
-};
+#include "sidecar/floor_mark.h"
 
 struct floors_state {
 	uint8_t anchor[32];    /* SHA-256 of the `keys` file that the root below comes from; zeros: no keyset yet */
@@ -29,7 +24,7 @@ struct floors_state {
 struct floors;
 
 /*
- * Read `folder`/floors; no such file: everything is zero. A file of another cell keeps keyset and epoch. What cannot be understood or
+ * Read `folder`/floors and its log; no such file: everything is zero. A file of another cell keeps keyset and epoch. What cannot be understood or
  * written is no failure here but floors_is_broken. SYSTEM: no such folder.
  */
 enum err floors_open(const char *folder, const char *cell, struct floors **out_floors) ATTR_MUST_CHECK;
@@ -46,7 +41,12 @@ enum err floors_take_keyset(struct floors *f, const uint8_t anchor[32], const st
 enum err floors_take_epoch(struct floors *f, uint64_t epoch) ATTR_MUST_CHECK;
 /* In memory at once, on disk with the next floors_flush. */
 void floors_take_beat(struct floors *f, const struct floor_mark *beat);
+/* In the log before it returns, as a lease's revision: else broken. */
 void floors_take_manifest(struct floors *f, const struct floor_mark *manifest);
+/* See floor_log_lease, floor_log_take_lease. */
+const struct floor_mark *floors_lease(const struct floors *f, const char *id);
+enum err floors_take_lease(struct floors *f, const char *id, const struct floor_mark *mark, uint64_t exp_ms,
+			   uint64_t said_ms) ATTR_MUST_CHECK;
 /* Write what is due; call each second. */
 void floors_flush(struct floors *f);
 

@@ -7,6 +7,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/ceiling.c src/sidecar/ceiling.h \
 	src/sidecar/driver.h src/sidecar/driver_file.c \
 	src/sidecar/driver_signed.c src/sidecar/driver_signed.h \
+	src/sidecar/floor_log.c src/sidecar/floor_log.h src/sidecar/floor_mark.h \
 	src/sidecar/floors.c src/sidecar/floors.h \
 	src/sidecar/base64.c src/sidecar/base64.h \
 	src/sidecar/driver_https.c src/sidecar/driver_https.h \

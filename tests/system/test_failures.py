@@ -1,10 +1,11 @@
 """Faults of control and fleet on real processes: what fails closed, by time alone, and comes back by itself."""
 import re
 import signal
+import time
 
 from lab import wait_for
-from socks import OK
-from test_signed import fleet  # noqa: F401 (a fixture)
+from socks import NOT_ALLOWED, OK
+from test_signed import LEASE_A2, fleet  # noqa: F401 (a fixture)
 
 
 def second_sidecar(f):
@@ -13,6 +14,12 @@ def second_sidecar(f):
     f.e.start_sidecar()
     f.e.sidecar, second = first, f.e.sidecar
     return second
+
+
+def kill_sidecar(f):
+    f.e.may_fail.add("egress-sidecar")
+    f.e.sidecar.send_signal(signal.SIGKILL)
+    f.e.sidecar.wait()
 
 
 def test_a_second_sidecar_names_who_holds_the_state_and_changes_nothing(fleet):  # noqa: F811
@@ -27,10 +34,26 @@ def test_a_second_sidecar_names_who_holds_the_state_and_changes_nothing(fleet): 
         tunnel.send(b"x")
         assert tunnel.take(1) == b"x"
     # Killed, it holds nothing: the next one starts at once.
-    f.e.may_fail.add("egress-sidecar")
-    f.e.sidecar.send_signal(signal.SIGKILL)
-    f.e.sidecar.wait()
+    kill_sidecar(f)
     before = f.e.health()["snapshot"]
     f.e.start_sidecar()
     wait_for(lambda: f.e.health()["snapshot"] != before and f.e.is_ready())
     assert f.opens() == OK
+
+
+def test_what_is_replayed_to_a_successor_in_the_second_of_a_kill_brings_no_lease_back(fleet):  # noqa: F811
+    f = fleet().start()
+    assert f.opens() == OK
+    old = f.authority.documents()  # all good, and the beat not yet too old
+    f.authority.write("a.policy", LEASE_A2)
+    wait_for(lambda: f.opens() == NOT_ALLOWED, every=0.005)
+    kill_sidecar(f)
+    f.store.tell(lambda documents: old)
+    f.e.start_sidecar()
+    until = time.monotonic() + 4
+    while time.monotonic() < until:
+        assert f.opens() != OK
+        time.sleep(0.05)
+    assert f.count("manifest", "rollback") > 0 and f.count("lease", "rollback") > 0
+    f.store.tell()
+    wait_for(lambda: f.opens(port=7001) == OK)

@@ -8,6 +8,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/fixture.c tests/unit/sidecar/fixture.h \
 	tests/unit/sidecar/signed_fixture.c tests/unit/sidecar/signed_fixture.h \
 	tests/unit/sidecar/test_accept.c \
+	tests/unit/sidecar/test_floor_log.c \
 	tests/unit/sidecar/test_floors.c \
 	tests/unit/sidecar/heard.c tests/unit/sidecar/heard.h \
 	tests/unit/sidecar/test_base64.c \

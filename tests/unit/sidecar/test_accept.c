@@ -196,6 +196,7 @@ Test(accept, floors_outlive_a_restart_and_a_lost_beat_key_cannot_lower_them)
 	cr_assert_eq(take(&s, ENVELOPE_KEYSET, NULL, signed_keyset(5, 3, SIGNED_NOW_MS + 9)), ACCEPT_OK);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 5, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_OK);
 	cr_assert_eq(take(&s, ENVELOPE_MANIFEST, NULL, signed_manifest(SIGNED_CELL, 3, 5, NULL, 0)), ACCEPT_OK);
+	cr_assert_eq(take(&s, ENVELOPE_LEASE, "a", signed_lease(SIGNED_CELL, "a", 3, 5, "")), ACCEPT_OK);
 	again(&s);
 	/* Without a keyset nobody holds a role. */
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 6, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_SIGNATURE);
@@ -203,6 +204,9 @@ Test(accept, floors_outlive_a_restart_and_a_lost_beat_key_cannot_lower_them)
 	cr_assert_eq(take(&s, ENVELOPE_KEYSET, NULL, signed_keyset(5, 3, SIGNED_NOW_MS + 9)), ACCEPT_OK);
 	cr_assert_eq(take(&s, ENVELOPE_BEAT, NULL, signed_beat(SIGNED_CELL, 3, 4, SIGNED_NOW_MS, 5, 1, "x")), ACCEPT_ROLLBACK);
 	cr_assert_eq(take(&s, ENVELOPE_MANIFEST, NULL, signed_manifest(SIGNED_CELL, 3, 4, NULL, 0)), ACCEPT_ROLLBACK);
+	cr_assert_eq(take(&s, ENVELOPE_LEASE, "a", signed_lease(SIGNED_CELL, "a", 3, 4, "")), ACCEPT_ROLLBACK);
+	cr_assert_eq(take(&s, ENVELOPE_LEASE, "a", signed_lease(SIGNED_CELL, "a", 3, 5, "{\"deny\":\"a.example\"}")), ACCEPT_EQUIVOCATION);
+	cr_assert_eq(take(&s, ENVELOPE_LEASE, "a", signed_lease(SIGNED_CELL, "a", 3, 5, "")), ACCEPT_OK);
 	/* A higher epoch alone does not let the numbers fall. */
 	cr_assert_eq(take(&s, ENVELOPE_MANIFEST, NULL, signed_manifest(SIGNED_CELL, 4, 1, NULL, 0)), ACCEPT_ROLLBACK);
 	/* The root says that epoch 3 is over: counting begins again. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/crypto.h"
 #include "fixture.h"
 #include "sidecar/floors.h"
 
@@ -14,6 +15,7 @@ static void fill(const char *folder)
 	static const uint8_t anchor[32] = { 9 };
 	struct floors *f;
 
+	cr_assert_eq(crypto_init(), ERR_OK);
 	cr_assert_eq(floors_open(folder, "c-1", &f), ERR_OK);
 	cr_assert_eq(floors_state(f)->keyset.number, 0);
 	cr_assert_not(floors_is_broken(f));
