@@ -36,6 +36,7 @@ struct driver_etcd {
 	struct http *http;                  /* owned */
 	struct http_request *request;       /* owned; NULL between two */
 	struct loop_timer again, created;
+	uint64_t first_wait_ms;
 	struct etcd_range ranges[ETCD_PART_COUNT];
 	char *user, *password;              /* owned; NULL without authentication */
 	char token[TOKEN_HEADER_MAX];       /* the header; "" without one */
@@ -425,7 +426,7 @@ static enum err on_start(struct frames_source *s, const struct frames_events *ev
 
 	d->events = events;
 	d->arg = arg;
-	return loop_timer_start(&d->again, 0);
+	return loop_timer_start(&d->again, d->first_wait_ms);
 }
 
 static void on_relist(struct frames_source *s)
@@ -494,6 +495,7 @@ enum err driver_etcd_open(struct loop *loop, const struct driver_etcd_options *o
 		return ERR_NO_MEMORY;
 	d->source.ops = &ops;
 	d->loop = loop;
+	d->first_wait_ms = options->first_wait_ms;
 	d->page_limit = ETCD_PAGE_KEYS_MAX;
 	d->complaint = (struct log_limit){ .burst = 5, .interval_ms = 60000 };
 	loop_timer_init(&d->again, loop, on_again, d);

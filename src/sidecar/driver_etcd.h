@@ -14,6 +14,7 @@ struct driver_etcd_options {
 	const char *user;         /* NULL or "": without authentication; borrowed for the call */
 	const char *password;     /* borrowed for the call; kept until close */
 	struct http_options tls;  /* borrowed for the call */
+	uint64_t first_wait_ms;   /* before the store is asked for the first time */
 };
 
 /* INVALID: a member, a cell or half of a certificate pair that cannot be used. */

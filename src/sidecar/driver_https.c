@@ -39,6 +39,7 @@ struct driver_https {
 	char cell[CELL_MAX * 3 + 1];        /* as it stands in the path */
 	char cursor[HTTPS_FRAME_CURSOR_MAX + 1]; /* "": from the start */
 	struct loop_timer again, mute;
+	uint64_t first_wait_ms;
 	struct loop_deferred settled;
 	unsigned polls_left;                /* 0: stream */
 	uint64_t asked_at_ms;
@@ -308,7 +309,7 @@ static enum err on_start(struct frames_source *s, const struct frames_events *ev
 
 	d->events = events;
 	d->arg = arg;
-	return loop_timer_start(&d->again, 0);
+	return loop_timer_start(&d->again, d->first_wait_ms);
 }
 
 static void on_relist(struct frames_source *s)
@@ -360,6 +361,7 @@ enum err driver_https_open(struct loop *loop, const struct driver_https_options 
 		return ERR_NO_MEMORY;
 	d->source.ops = &ops;
 	d->loop = loop;
+	d->first_wait_ms = options->first_wait_ms;
 	d->complaint = (struct log_limit){ .burst = 5, .interval_ms = 60000 };
 	loop_timer_init(&d->again, loop, on_again, d);
 	loop_timer_init(&d->mute, loop, on_mute, d);

@@ -12,6 +12,7 @@ struct driver_https_options {
 	const char *urls;        /* "https://A,https://B/base": borrowed for the call */
 	const char *cell;        /* borrowed for the call */
 	struct http_options tls; /* borrowed for the call */
+	uint64_t first_wait_ms;  /* before the store is asked for the first time */
 };
 
 /* INVALID: an URL, a cell or half of a certificate pair that cannot be used. */

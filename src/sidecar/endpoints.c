@@ -69,13 +69,16 @@ void endpoints_succeed(struct endpoints *e)
 	e->failures = 0;
 }
 
-uint64_t endpoints_jitter(uint64_t wait_ms)
+uint64_t endpoints_spread(uint64_t wait_ms)
 {
 	uint32_t random;
 
-	if (wait_ms < 2 || crypto_random(&random, sizeof(random)) != ERR_OK)
-		return wait_ms;
-	return wait_ms / 2 + random % (wait_ms - wait_ms / 2 + 1);
+	return crypto_random(&random, sizeof(random)) == ERR_OK ? random % (wait_ms + 1) : wait_ms;
+}
+
+uint64_t endpoints_jitter(uint64_t wait_ms)
+{
+	return wait_ms / 2 + endpoints_spread(wait_ms - wait_ms / 2);
 }
 
 uint64_t endpoints_fail(struct endpoints *e)

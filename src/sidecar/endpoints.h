@@ -29,5 +29,7 @@ void endpoints_succeed(struct endpoints *e);
 uint64_t endpoints_fail(struct endpoints *e);
 /* Between half of `wait_ms` and all of it. */
 uint64_t endpoints_jitter(uint64_t wait_ms);
+/* Between nothing and `wait_ms`. */
+uint64_t endpoints_spread(uint64_t wait_ms);
 
 #endif

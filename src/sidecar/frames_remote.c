@@ -3,14 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/crypto.h"
+#include "base/log.h"
 #include "sidecar/driver_etcd.h"
 #include "sidecar/driver_https.h"
+#include "sidecar/endpoints.h"
 
 #define PASSWORD_MAX 512
+#define AWAY_MS 30000 /* longer than a restart takes */
+#define SPREAD_MS 5000
+#define PATH_ROOM 4096
 
 /* Does every part of a list name `scheme`; with NULL: none at all? */
 static bool is_list_of(const char *list, const char *scheme)
@@ -43,12 +51,36 @@ static enum err read_password(const char *path, char out_text[PASSWORD_MAX + 1])
 	return out_text[0] == '\0' ? ERR_INVALID : ERR_OK;
 }
 
+/*
+ * How long to wait before the first question. A thousand machines whose power came back must not all list their cells in the same second;
+ * a first start, and one that takes over within the bounds of the one before it, has guests who wait. When floors were last written, each
+ * second while control is heard, tells these apart.
+ */
+static uint64_t first_wait_ms(const char *state)
+{
+	char path[PATH_ROOM];
+	uint64_t now_ms = clock_wall_ms(), seen_ms, wait_ms;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/floors", state == NULL ? "" : state);
+	if (stat(path, &st) != 0 || st.st_mtim.tv_sec < 0)
+		return 0;
+	seen_ms = (uint64_t)st.st_mtim.tv_sec * 1000;
+	if (now_ms < seen_ms + AWAY_MS)
+		return 0;
+	wait_ms = endpoints_spread(SPREAD_MS);
+	log_line(LOG_LEVEL_INFO, "first_list_waits ms=%llu why=\"control was last heard %llu s ago: others may start with us\"",
+		 (unsigned long long)wait_ms, (unsigned long long)((now_ms - seen_ms) / 1000));
+	return wait_ms;
+}
+
 static enum err open_etcd(struct loop *loop, const struct sidecar_options *o, const struct http_options *tls,
 			  struct frames_source **out_source)
 {
 	char password[PASSWORD_MAX + 1] = "";
 	struct driver_etcd_options options = {
-		.members = o->source.text, .cell = o->cell, .user = o->etcd_user, .password = password, .tls = *tls
+		.members = o->source.text, .cell = o->cell, .user = o->etcd_user, .password = password, .tls = *tls,
+		.first_wait_ms = first_wait_ms(o->state)
 	};
 	enum err e = o->etcd_password == NULL ? ERR_OK : read_password(o->etcd_password, password);
 
@@ -63,8 +95,10 @@ enum err frames_remote_open(struct loop *loop, const struct sidecar_options *opt
 	struct http_options tls = { options->tls_ca, options->tls_certificate, options->tls_key };
 	struct driver_https_options https = { .urls = options->source.text, .cell = options->cell, .tls = tls };
 
-	if (options->source.kind == OPTION_SOURCE_HTTPS)
+	if (options->source.kind == OPTION_SOURCE_HTTPS) {
+		https.first_wait_ms = first_wait_ms(options->state);
 		return is_list_of(options->source.text, "https://") ? driver_https_open(loop, &https, out_source) : ERR_INVALID;
+	}
 	if (options->source.kind == OPTION_SOURCE_ETCD)
 		return !is_list_of(options->source.text, NULL) ? ERR_INVALID : open_etcd(loop, options, &tls, out_source);
 	return ERR_UNSUPPORTED;

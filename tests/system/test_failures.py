@@ -1,8 +1,11 @@
 """Faults of control and fleet on real processes: what fails closed, by time alone, and comes back by itself."""
+import json
+import os
 import re
 import signal
 import time
 
+from control import CELL, Control
 from lab import wait_for
 from socks import NOT_ALLOWED, OK
 from test_signed import LEASE_A2, fleet  # noqa: F401 (a fixture)
@@ -57,3 +60,36 @@ def test_what_is_replayed_to_a_successor_in_the_second_of_a_kill_brings_no_lease
     assert f.count("manifest", "rollback") > 0 and f.count("lease", "rollback") > 0
     f.store.tell()
     wait_for(lambda: f.opens(port=7001) == OK)
+
+
+def test_who_comes_back_after_control_was_lost_waits_a_time_of_its_own_and_a_new_one_does_not(egress):
+    e = egress(autostart=False, source="etcd://127.0.0.1:9")
+    keys = e.folder / "keys.json"
+    keys.write_text(json.dumps(Control().root()))
+    e.sidecar_options = f"cell = {CELL}\nkeys = {keys}\nceiling = {e.root}/ceiling.policy\n"
+    e.configure()
+    e.may_fail.add("egress-sidecar")
+
+    def run_once():
+        """A sidecar until it asked its store; how long it said it would wait first, and did."""
+        log = e.folder / "egress-sidecar.log"
+        log.unlink(missing_ok=True)
+        e.start_sidecar()
+        wait_for(lambda: "store_not_reached" in log.read_text(), every=0.01)
+        e.sidecar.kill()
+        e.sidecar.wait()
+        said = re.search(r"^\S+:([\d.]+)Z.* first_list_waits ms=(\d+)", log.read_text(), re.MULTILINE)
+        if said is None:
+            return 0
+        asked = re.search(r"^\S+:([\d.]+)Z.* store_not_reached", log.read_text(), re.MULTILINE)
+        waited = (float(asked[1]) - float(said[1])) % 60 * 1000
+        assert waited >= int(said[2]) - 2
+        return int(said[2])
+    assert run_once() == 0, "it is new"
+    assert run_once() == 0, "it takes over"
+    waits = []
+    for _ in range(4):
+        os.utime(e.state / "floors", (time.time() - 120,) * 2)
+        waits.append(run_once())
+    assert all(0 <= ms <= 5000 for ms in waits) and len(set(waits)) > 1, waits
+    e.sidecar = None

@@ -42,3 +42,19 @@ Test(endpoints, each_failure_goes_to_the_next_and_waits_longer_up_to_a_cap)
 	cr_assert_leq(endpoints_fail(&e), 100);
 	endpoints_finish(&e);
 }
+
+Test(endpoints, a_wait_is_spread_over_all_of_its_bound)
+{
+	bool early = false, late = false;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	cr_assert_eq(endpoints_spread(0), 0);
+	for (unsigned i = 0; i < 2000; i++) {
+		uint64_t wait_ms = endpoints_spread(5000);
+
+		cr_assert_leq(wait_ms, 5000);
+		early = early || wait_ms < 500;
+		late = late || wait_ms > 4500;
+	}
+	cr_assert(early && late);
+}
