@@ -261,16 +261,27 @@ class Signed:
         self.ended.set()
         self.thread.join()
 
+    def held(self, act):
+        """`act`, until the end of which no other beat is written: it would name what is not there yet."""
+        self.lock.acquire()
+
+        def act_and_release():
+            try:
+                return act()
+            finally:
+                self.lock.release()
+        return act_and_release
+
     def change(self, lease, edit):
         with self.lock:
             puts = {"l/" + lease: self.cell.lease(lease, edit), "m": self.cell.named()}
-            return self.put({**puts, "beat": self.cell.beat()}, [])
+            return self.held(self.put({**puts, "beat": self.cell.beat()}, []))
 
     def remove(self, lease):
         """The key alone; settle() lets the manifest follow."""
         with self.lock:
             self.cell.without(lease)
-            return self.put({}, ["l/" + lease])
+            return self.held(self.put({}, ["l/" + lease]))
 
     def settle(self):
         with self.lock:
@@ -287,10 +298,10 @@ class Folder(Signed):
         self.where = f"file:{self.authority.out}"
 
     def put(self, puts, dels):
-        out, pairs = self.authority.out, []
-        for i, (key, envelope) in enumerate(puts.items()):
-            pairs.append((out / f".aside{i}", out / key))
-            pairs[-1][0].write_bytes(envelope)
+        out = self.authority.out
+        pairs = [(out / (".aside." + key.replace("/", ".")), out / key) for key in puts]
+        for (aside, _), envelope in zip(pairs, puts.values()):
+            aside.write_bytes(envelope)
 
         def act():
             for aside, path in pairs:
