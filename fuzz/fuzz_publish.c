@@ -174,6 +174,7 @@ static void offer(struct run *r, uint8_t choice)
 {
 	struct holding_lease leases[LEASES];
 	struct holding holding = { .leases = leases, .ceiling = &ceiling };
+	uint64_t receipt;
 
 	for (unsigned i = 0; i < LEASES; i++) {
 		unsigned state = (choice >> (2 * i)) & 3;
@@ -183,7 +184,7 @@ static void offer(struct run *r, uint8_t choice)
 			leases[holding.lease_count++] =
 				(struct holding_lease){ ids[i], &compiled[i][state - 1].lease };
 	}
-	if (publish_offer(r->publish, &holding) != ERR_OK)
+	if (publish_offer(r->publish, &holding, &receipt) != ERR_OK)
 		__builtin_trap();
 	r->has_offer = true;
 }
@@ -288,7 +289,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct run r = { 0 };
 
 	r.loop = loop_create();
-	if (r.loop == NULL || publish_create(r.loop, &events, NULL, &r.publish) != ERR_OK)
+	if (r.loop == NULL || publish_create(&events, NULL, &r.publish) != ERR_OK)
 		__builtin_trap();
 	for (unsigned n = 0; n < 200 && cursor_left(&c) > 0; n++) {
 		step(&r, &c);

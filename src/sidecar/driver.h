@@ -1,6 +1,6 @@
 /*
- * Where policy comes from, seen by the rest of the sidecar: a driver says what is held now, completely, and beats while it can vouch
- * that this is still so. driver_file.c trusts this machine; driver_signed.c trusts signatures.
+ * Where policy comes from, seen by the rest of the sidecar: a driver says what is held now (all, then what differs), and beats while it can
+ * vouch that this is still so. driver_file.c trusts this machine; driver_signed.c trusts signatures.
  */
 #ifndef EGRESS_SIDECAR_DRIVER_H
 #define EGRESS_SIDECAR_DRIVER_H
@@ -19,8 +19,11 @@
 
 /* From the loop, or from driver_start. */
 struct driver_events {
-	/* What is held changed. Anything but OK: it could not be taken, and is offered again with the next beat. */
-	enum err (*on_holding)(void *arg, const struct holding *holding);
+	/*
+	 * What is held changed; the receipt is the base of the next holding. Anything but OK: it could not be taken, and all that is held is
+	 * offered with the next beat (NOT_FOUND: at once, for its base is not what was taken last).
+	 */
+	enum err (*on_holding)(void *arg, const struct holding *holding, uint64_t *out_receipt);
 	/* What was offered last was still right at `beat_ns` (clock_mono_ns), which lies before the confirmation began. */
 	void (*on_beat)(void *arg, uint64_t beat_ns);
 	/* Control was alive at `beat_ns`, but what it names is not what was offered last. */

@@ -166,7 +166,7 @@ static enum err gather(struct driver_file *d, struct holding *out_holding)
 	}
 	for (size_t i = 0; i < ruleset_count; i++)
 		rulesets[i] = root_ruleset_at(d->root, i);
-	*out_holding = (struct holding){ leases,	lease_count,
+	*out_holding = (struct holding){ 0,		leases,	lease_count,
 					 rulesets,	ruleset_count,
 					 root_ceiling(d->root), d->root_flags };
 	return ERR_OK;
@@ -250,10 +250,11 @@ static void say_faults(struct driver_file *d)
 static void offer(struct driver_file *d)
 {
 	struct holding holding;
+	uint64_t receipt;
 	enum err e = gather(d, &holding);
 
 	if (e == ERR_OK)
-		e = d->events->on_holding(d->arg, &holding);
+		e = d->events->on_holding(d->arg, &holding, &receipt);
 	if (e == ERR_OK)
 		e = note_offered(d);
 	d->has_offered = d->has_offered || e == ERR_OK;

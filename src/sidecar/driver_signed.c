@@ -196,13 +196,14 @@ static void match(struct driver_signed *d)
 static void offer(struct driver_signed *d)
 {
 	struct holding holding;
+	uint64_t receipt;
 	enum err e;
 
 	if (!signed_set_is_changed(d->set))
 		return;
 	e = signed_set_holding(d->set, &holding);
 	if (e == ERR_OK)
-		e = d->events->on_holding(d->arg, &holding);
+		e = d->events->on_holding(d->arg, &holding, &receipt);
 	if (e == ERR_OK)
 		signed_set_taken(d->set);
 	else

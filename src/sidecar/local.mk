@@ -25,7 +25,9 @@ libsidecar_a_SOURCES = \
 	src/sidecar/https_frame.c src/sidecar/https_frame.h \
 	src/sidecar/name_servers.c src/sidecar/name_servers.h \
 	src/sidecar/open_socket.c src/sidecar/open_socket.h \
-	src/sidecar/publish.c src/sidecar/publish.h \
+	src/sidecar/lease_book.c src/sidecar/lease_book_internal.h \
+	src/sidecar/publish.c src/sidecar/publish.h src/sidecar/publish_internal.h \
+	src/sidecar/publish_offer.c src/sidecar/publish_ship.c src/sidecar/publish_slots.c \
 	src/sidecar/report.c src/sidecar/report.h \
 	src/sidecar/resource.c src/sidecar/resource_internal.h \
 	src/sidecar/segment_store.c src/sidecar/segment_store_internal.h \

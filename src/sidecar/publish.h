@@ -1,5 +1,5 @@
 /*
- * Brings a holding to the daemon: ships the segments it lacks and a root, awaits the acknowledgement, writes slot states, revokes before
+ * Brings a holding to the daemon: ships the segments it lacks and a root of what differs, awaits the acknowledgement, writes slot states, revokes before
  * anything narrower is adopted. One root is under way at a time; the newest holding wins. Knows no source and no document.
  */
 #ifndef EGRESS_SIDECAR_PUBLISH_H
@@ -15,7 +15,6 @@
 #include "control/channel.h"
 #include "decision/reason.h"
 #include "lease/gate.h"
-#include "net/loop.h"
 #include "sidecar/holding.h"
 
 struct publish;
@@ -29,8 +28,7 @@ struct publish_events {
 	void (*on_revoked)(void *arg, const char *lease, bool is_known, uint64_t closed);
 };
 
-enum err publish_create(struct loop *loop, const struct publish_events *events, void *arg,
-			struct publish **out_publish) ATTR_MUST_CHECK;
+enum err publish_create(const struct publish_events *events, void *arg, struct publish **out_publish) ATTR_MUST_CHECK;
 /* Accepts NULL. */
 void publish_destroy(struct publish *p);
 
@@ -47,9 +45,10 @@ void publish_on_drained(struct publish *p);
 
 /*
  * This is what is held now; all of it is copied. What is no longer in force is revoked before this returns. INVALID when a segment does not
- * verify, NO_MEMORY: then nothing changed but that the newest holding counts as not adopted until the next offer.
+ * verify, NOT_FOUND when its base is not the receipt given last, NO_MEMORY: then nothing changed but that the newest holding counts as not
+ * adopted until the next offer, which must be complete. Costs what `leases` holds, and does not grow with what else is held.
  */
-enum err publish_offer(struct publish *p, const struct holding *holding) ATTR_MUST_CHECK;
+enum err publish_offer(struct publish *p, const struct holding *holding, uint64_t *out_receipt) ATTR_MUST_CHECK;
 /* Is the newest holding adopted by the connected daemon? */
 bool publish_is_adopted(const struct publish *p);
 /* At `mono_ns` it was at least `wall_ms`: leases end by this time when the wall clock is behind it. */
@@ -68,9 +67,11 @@ enum err publish_set_by_hand(struct publish *p, const char *lease, bool is_revok
 struct publish_counts {
 	size_t active, suspended, revoked, quarantined;
 	uint64_t version;          /* adopted */
-	uint64_t soonest_expiry_ms; /* wall time; 0: none */
+	uint64_t soonest_expiry_ms; /* wall time, as of the last tick; 0: none */
 };
 void publish_count(const struct publish *p, struct publish_counts *out_counts);
+/* Another number whenever the listener names may be others than before. */
+uint64_t publish_listeners_serial(const struct publish *p);
 /* Visit the listener names of the leases in the newest holding; the same name may come more than once. */
 typedef void publish_listener_fn(void *arg, struct text listener);
 void publish_visit_listeners(const struct publish *p, publish_listener_fn *visit, void *arg);

@@ -1,6 +1,6 @@
 /*
- * Segments by id. Promises that equal segments are kept once and only as long as a holding names them.
- * Called by publish.
+ * Segments by id. Promises that equal segments are kept once and only as long as somebody uses them, and that what the daemon no longer
+ * holds is sent again before it is named again. Called by publish.
  */
 #include "sidecar/segment_store_internal.h"
 
@@ -21,99 +21,135 @@ static bool has_id(const struct htab_node *node, const void *key)
 	return memcmp(CONTAINER_OF(node, const struct stored_segment, node)->id, key, LAYOUT_ID_LEN) == 0;
 }
 
-static struct stored_segment *next(const struct segment_store *s, const struct stored_segment *before)
-{
-	struct htab_node *node = htab_next(&s->by_id, before == NULL ? NULL : &before->node);
-
-	return node == NULL ? NULL : CONTAINER_OF(node, struct stored_segment, node);
-}
-
 void segment_store_init(struct segment_store *s)
 {
 	htab_init(&s->by_id);
-}
-
-static void segment_destroy(struct stored_segment *segment)
-{
-	alloc_free(segment->bytes);
-	alloc_free(segment);
+	list_init(&s->unsent);
 }
 
 void segment_store_finish(struct segment_store *s)
 {
-	segment_store_clear(s, ~0U);
-	segment_store_sweep(s);
 	htab_finish(&s->by_id);
 }
 
-enum err segment_store_keep(struct segment_store *s, const struct emitted *segment, unsigned use)
+struct stored_segment *segment_store_find(const struct segment_store *s, const uint8_t id[LAYOUT_ID_LEN])
 {
-	struct htab_node *node = htab_find(&s->by_id, hash_of(segment->id), has_id, segment->id);
-	struct stored_segment *fresh;
-	enum err e;
+	struct htab_node *node = htab_find(&s->by_id, hash_of(id), has_id, id);
 
-	if (node != NULL) {
-		CONTAINER_OF(node, struct stored_segment, node)->used_by |= use;
-		return ERR_OK;
-	}
-	fresh = alloc_zeroed(sizeof(*fresh));
-	if (fresh == NULL)
-		return ERR_NO_MEMORY;
-	fresh->bytes = alloc_copy(segment->bytes, segment->len);
-	e = fresh->bytes == NULL ? ERR_NO_MEMORY :
-				   htab_insert(&s->by_id, &fresh->node, hash_of(segment->id));
-	if (e != ERR_OK) {
-		segment_destroy(fresh);
+	return node == NULL ? NULL : CONTAINER_OF(node, struct stored_segment, node);
+}
+
+static void segment_destroy(struct stored_segment *segment)
+{
+	if (segment == NULL)
+		return;
+	alloc_free(segment->rulesets);
+	alloc_free(segment->bytes);
+	alloc_free(segment);
+}
+
+static enum err create(const struct segment_store *s, const struct emitted *from, const struct layout_id *rulesets,
+		       size_t ruleset_count, struct stored_segment **out_segment)
+{
+	struct stored_segment *segment = alloc_zeroed(sizeof(*segment));
+	enum err e = ERR_NO_MEMORY;
+
+	if (segment == NULL)
 		return e;
+	segment->bytes = alloc_copy(from->bytes, from->len);
+	if (segment->bytes == NULL)
+		goto out;
+	if (ruleset_count > 0 &&
+	    (segment->rulesets = alloc_array(ruleset_count, sizeof(struct stored_segment *))) == NULL)
+		goto out;
+	memcpy(segment->id, from->id, LAYOUT_ID_LEN);
+	segment->len = from->len;
+	for (size_t i = 0; i < ruleset_count; i++) {
+		segment->rulesets[i] = segment_store_find(s, rulesets[i].bytes);
+		if (segment->rulesets[i] == NULL) {
+			e = ERR_INVALID;
+			goto out;
+		}
 	}
-	memcpy(fresh->id, segment->id, LAYOUT_ID_LEN);
-	fresh->len = segment->len;
-	fresh->used_by = use;
+	segment->ruleset_count = ruleset_count;
+	*out_segment = segment;
+	return ERR_OK;
+out:
+	segment_destroy(segment);
+	return e;
+}
+
+enum err segment_store_use(struct segment_store *s, const struct emitted *segment, const struct layout_id *rulesets, size_t ruleset_count,
+			   bool *out_is_new, struct stored_segment **out_segment)
+{
+	struct stored_segment *stored = segment_store_find(s, segment->id);
+	enum err e = ERR_OK;
+
+	if (stored == NULL) {
+		e = create(s, segment, rulesets, ruleset_count, &stored);
+		if (e == ERR_OK)
+			e = htab_insert(&s->by_id, &stored->node, hash_of(stored->id));
+		if (e != ERR_OK) {
+			segment_destroy(stored);
+			return e;
+		}
+		for (size_t i = 0; i < ruleset_count; i++)
+			stored->rulesets[i]->use_count++;
+	}
+	*out_is_new = stored->use_count == 0;
+	stored->use_count++;
+	*out_segment = stored;
 	return ERR_OK;
 }
 
-void segment_store_clear(struct segment_store *s, unsigned use)
+void segment_store_use_more(struct stored_segment *segment)
 {
-	for (struct stored_segment *seg = next(s, NULL); seg != NULL; seg = next(s, seg))
-		seg->used_by &= ~use;
+	if (segment != NULL)
+		segment->use_count++;
 }
 
-void segment_store_copy_use(struct segment_store *s, unsigned from, unsigned to)
+void segment_store_unuse(struct segment_store *s, struct stored_segment *segment)
 {
-	for (struct stored_segment *seg = next(s, NULL); seg != NULL; seg = next(s, seg)) {
-		seg->used_by &= ~to;
-		if ((seg->used_by & from) != 0)
-			seg->used_by |= to;
+	if (segment == NULL || --segment->use_count > 0)
+		return;
+	for (size_t i = 0; i < segment->ruleset_count; i++)
+		segment_store_unuse(s, segment->rulesets[i]);
+	htab_remove(&s->by_id, &segment->node);
+	segment_destroy(segment);
+}
+
+void segment_store_hold(struct segment_store *s, struct stored_segment *segment)
+{
+	if (segment == NULL)
+		return;
+	segment->use_count++;
+	if (segment->hold_count++ > 0)
+		return;
+	for (size_t i = 0; i < segment->ruleset_count; i++)
+		segment_store_hold(s, segment->rulesets[i]);
+	list_push_back(&s->unsent, &segment->unsent);
+}
+
+void segment_store_unhold(struct segment_store *s, struct stored_segment *segment)
+{
+	if (segment == NULL)
+		return;
+	if (--segment->hold_count == 0) {
+		list_remove(&s->unsent, &segment->unsent);
+		for (size_t i = 0; i < segment->ruleset_count; i++)
+			segment_store_unhold(s, segment->rulesets[i]);
 	}
+	segment_store_unuse(s, segment);
 }
 
-void segment_store_set_sent(struct segment_store *s, unsigned use)
+struct stored_segment *segment_store_next_unsent(const struct segment_store *s)
 {
-	for (struct stored_segment *seg = next(s, NULL); seg != NULL; seg = next(s, seg))
-		seg->is_sent = (seg->used_by & use) != 0;
+	struct list_node *node = list_first(&s->unsent);
+
+	return node == NULL ? NULL : CONTAINER_OF(node, struct stored_segment, unsent);
 }
 
-void segment_store_sweep(struct segment_store *s)
+void segment_store_note_sent(struct segment_store *s, struct stored_segment *segment)
 {
-	struct stored_segment *seg = next(s, NULL);
-
-	while (seg != NULL) {
-		struct stored_segment *after = next(s, seg);
-
-		if (seg->used_by == 0) {
-			htab_remove(&s->by_id, &seg->node);
-			segment_destroy(seg);
-		}
-		seg = after;
-	}
-}
-
-struct stored_segment *segment_store_next_unsent(const struct segment_store *s, unsigned use,
-						 const struct stored_segment *after)
-{
-	for (struct stored_segment *seg = next(s, after); seg != NULL; seg = next(s, seg)) {
-		if ((seg->used_by & use) != 0 && !seg->is_sent)
-			return seg;
-	}
-	return NULL;
+	list_remove(&s->unsent, &segment->unsent);
 }

@@ -94,25 +94,29 @@ static void visit_listener(void *arg, struct text listener)
 {
 	struct sidecar *s = arg;
 
-	if (hand_over_names_add(s->hand_over, listener) != ERR_OK)
-		log_line(LOG_LEVEL_ERROR, "listener_not_added error=\"%s\"", err_text(ERR_NO_MEMORY));
+	if (hand_over_names_add(s->hand_over, listener) == ERR_OK)
+		return;
+	log_line(LOG_LEVEL_ERROR, "listener_not_added error=\"%s\"", err_text(ERR_NO_MEMORY));
+	/* With the next holding again. */
+	s->listeners_serial = 0;
 }
 
 static void refresh_listeners(struct sidecar *s)
 {
+	s->listeners_serial = publish_listeners_serial(s->publish);
 	hand_over_names_begin(s->hand_over);
 	publish_visit_listeners(s->publish, visit_listener, s);
 	hand_over_names_end(s->hand_over);
 }
 
-static enum err on_holding(void *arg, const struct holding *holding)
+static enum err on_holding(void *arg, const struct holding *holding, uint64_t *out_receipt)
 {
 	struct sidecar *s = arg;
-	enum err e = publish_offer(s->publish, holding);
+	enum err e = publish_offer(s->publish, holding, out_receipt);
 
 	if (!publish_is_adopted(s->publish))
 		freshness_miss(&s->freshness, clock_mono_ns());
-	if (e == ERR_OK)
+	if (e == ERR_OK && publish_listeners_serial(s->publish) != s->listeners_serial)
 		refresh_listeners(s);
 	return e;
 }
@@ -449,7 +453,7 @@ enum err sidecar_create(struct loop *loop, const struct sidecar_parts *parts, st
 	if (e == ERR_OK)
 		e = hand_over_create(s->config, &s->hand_over);
 	if (e == ERR_OK)
-		e = publish_create(loop, &publish_events, s, &s->publish);
+		e = publish_create(&publish_events, s, &s->publish);
 	if (e == ERR_OK)
 		e = revoke_sticky(s);
 	if (e == ERR_OK)

@@ -40,6 +40,7 @@ struct sidecar {
 	struct channel *channel;     /* owned; NULL while not connected */
 	struct gate *gate;           /* owned; NULL before WELCOME */
 	bool is_named_missing;       /* the last beat names what was not offered: adopting what was is no match */
+	uint64_t listeners_serial;   /* of publish, whose names were handed over; 0: again */
 	bool has_matched;            /* since WELCOME: the page's deadlines are ours to write */
 	struct loop_timer dial, tick;
 	uint64_t backoff_ms;

@@ -697,7 +697,8 @@ enum err signed_set_holding(struct signed_set *s, struct holding *out_holding)
 	for (size_t i = 0; i < s->leases.count; i++)
 		if (lease_at(s, i)->force != FORCE_NONE)
 			s->offered[count++] = (struct holding_lease){ lease_at(s, i)->id, &lease_at(s, i)->compiled.lease };
-	*out_holding = (struct holding){ s->offered,
+	*out_holding = (struct holding){ 0,
+					 s->offered,
 					 count,
 					 s->offered_rulesets,
 					 gather_rulesets(s, s->offered_rulesets),

@@ -47,7 +47,7 @@ static bool is_quarantined(const struct emitted *emitted)
 	return quarantined;
 }
 
-static enum err on_holding(void *arg, const struct holding *holding)
+static enum err on_holding(void *arg, const struct holding *holding, uint64_t *out_receipt)
 {
 	b->offers++;
 	if (b->is_refusing)

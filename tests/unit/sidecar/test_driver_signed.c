@@ -50,7 +50,7 @@ static void on_close(struct frames_source *source)
 
 static const struct frames_ops ops = { on_start, on_relist, on_close };
 
-static enum err on_holding(void *arg, const struct holding *holding)
+static enum err on_holding(void *arg, const struct holding *holding, uint64_t *out_receipt)
 {
 	struct scene *s = arg;
 

@@ -44,7 +44,8 @@ struct bench {
 	char ids[LEASES_MAX][65];
 	size_t lease_count;
 	char story[16384];         /* words of what the daemon received */
-	uint64_t root_version;
+	uint64_t root_version, receipt;
+	uint64_t root_base;
 	size_t root_leases;
 	unsigned adopted, refused, revoked;
 	bool last_known;
@@ -93,7 +94,7 @@ static void bench_start(uint32_t slots)
 	b->link.loop = loop_create();
 	fixture_link_open(&b->link);
 	cr_assert_eq(gate_create(slots, &b->page), ERR_OK);
-	cr_assert_eq(publish_create(b->link.loop, &events, NULL, &b->publish), ERR_OK);
+	cr_assert_eq(publish_create(&events, NULL, &b->publish), ERR_OK);
 	set_segment(0, LAYOUT_CEILING, "allow any\n");
 }
 
@@ -134,7 +135,7 @@ static enum err offer(void)
 		if (!b->is_gone[i])
 			b->offered[holding.lease_count++] = b->leases[i];
 	}
-	return publish_offer(b->publish, &holding);
+	return publish_offer(b->publish, &holding, &b->receipt);
 }
 
 static void welcome(uint64_t adopted_version)
@@ -160,6 +161,7 @@ static void receive_root(const struct ctl_msg *msg, int fd)
 	cr_assert_eq(segment_root(root)->version, b->root_version);
 	segment_table(root, LAYOUT_ROOT_LEASES, &count);
 	b->root_leases = count;
+	b->root_base = segment_root(root)->base;
 	segment_unref(root);
 }
 
@@ -265,6 +267,140 @@ Test(publish, sends_only_what_is_new)
 	set_segment(0, LAYOUT_CEILING, "allow https://a.example.org\n");
 	cr_assert_eq(offer(), ERR_OK);
 	cr_assert_str_eq(receive(), "segment root");
+	bench_stop();
+}
+
+/* Offer one lease alone, as what differs; NULL: it is gone. */
+static enum err offer_one(const char *id, const struct emitted *segment)
+{
+	const struct holding_lease lease = { id, segment };
+	const struct holding holding = {
+		.base = b->receipt, .leases = &lease, .lease_count = 1, .ceiling = &b->emitted[0]
+	};
+
+	return publish_offer(b->publish, &holding, &b->receipt);
+}
+
+Test(publish, names_in_a_root_only_what_differs_from_what_was_adopted)
+{
+	bench_start(4);
+	two_leases();
+	cr_assert_eq(b->root_base, 0);
+	cr_assert_eq(b->root_leases, 2);
+	hold("ls_a", "require source\nsource 10.0.0.1/32\nallow https://a.example.org\n");
+	cr_assert_eq(offer_one("ls_a", b->leases[0].segment), ERR_OK);
+	cr_assert_str_eq(receive(), "segment root");
+	cr_assert_eq(b->root_base, 1);
+	cr_assert_eq(b->root_leases, 1);
+	cr_assert(publish_on_slots(b->publish, 2, text_of("0 1 ls_a\n")));
+	cr_assert(ack());
+	cr_assert_eq(offer_one("ls_b", NULL), ERR_OK);
+	cr_assert_eq(state(1), GATE_SLOT_REVOKED);
+	cr_assert_str_eq(receive(), "revoke(1,1,lease_revoked) root");
+	cr_assert_eq(b->root_base, 2);
+	cr_assert_eq(b->root_leases, 1);
+	cr_assert(ack());
+	/* Its slot is another's now. */
+	cr_assert_eq(offer_one("ls_b", b->leases[1].segment), ERR_OK);
+	cr_assert_str_eq(receive(), "segment root");
+	cr_assert(publish_on_slots(b->publish, 4, text_of("3 1 ls_b\n")));
+	cr_assert(ack());
+	cr_assert_eq(state(3), GATE_SLOT_OPEN);
+	cr_assert_eq(state(0), GATE_SLOT_OPEN);
+	bench_stop();
+}
+
+Test(publish, sends_a_complete_root_when_its_base_is_not_held_and_after_any_refusal)
+{
+	bench_start(4);
+	two_leases();
+	hold("ls_a", "require source\nsource 10.0.0.1/32\nallow https://a.example.org\n");
+	cr_assert_eq(offer(), ERR_OK);
+	cr_assert_str_eq(receive(), "segment root");
+	cr_assert_eq(b->root_base, 1);
+	cr_assert(publish_on_nack(b->publish, b->root_version, text_of(CTL_NACK_BASE)));
+	cr_assert_eq(b->refused, 0);
+	cr_assert_str_eq(receive(), "segment root", "at once");
+	cr_assert_eq(b->root_base, 0);
+	cr_assert_eq(b->root_leases, 2);
+	/* A daemon that says so of a complete one is only refusing. */
+	cr_assert(publish_on_nack(b->publish, b->root_version, text_of(CTL_NACK_BASE)));
+	cr_assert_eq(b->refused, 1);
+	cr_assert_str_eq(receive(), "");
+	mono_ms += 1000;
+	publish_tick(b->publish);
+	cr_assert_str_eq(receive(), "segment root");
+	cr_assert_eq(b->root_base, 0);
+	cr_assert(ack());
+	cr_assert_eq(state(0), GATE_SLOT_OPEN);
+	bench_stop();
+}
+
+Test(publish, takes_what_differs_only_on_top_of_what_it_took_last)
+{
+	uint64_t before;
+
+	bench_start(4);
+	cr_assert_eq(offer_one("ls_a", NULL), ERR_INVALID, "no receipt yet: it would have to be complete, where nobody is gone");
+	two_leases();
+	before = b->receipt;
+	cr_assert_eq(offer(), ERR_OK);
+	cr_assert_neq(b->receipt, before);
+	b->receipt = before;
+	cr_assert_eq(offer_one("ls_a", NULL), ERR_NOT_FOUND);
+	cr_assert_eq(state(0), GATE_SLOT_OPEN);
+	cr_assert_not(publish_is_adopted(b->publish), "there is something newer");
+	cr_assert_eq(offer(), ERR_OK);
+	cr_assert(publish_is_adopted(b->publish));
+	/* Nor after one that could not be taken. */
+	hold("ls_a", "require source\nsource 10.0.0.9/32\n");
+	b->emitted[1].bytes[40] ^= 0xff;
+	cr_assert_neq(offer_one("ls_a", b->leases[0].segment), ERR_OK);
+	cr_assert_eq(offer_one("ls_b", NULL), ERR_NOT_FOUND);
+	cr_assert_eq(state(1), GATE_SLOT_OPEN);
+	bench_stop();
+}
+
+Test(publish, keeps_a_ruleset_as_long_as_some_lease_names_it)
+{
+	static const char *const texts[] = { "lease ls_a\nrequire source\nsource 10.0.0.1/32\nruleset\nallow https://r.example.org\nend\n",
+					     "lease ls_b\nrequire source\nsource 10.0.0.2/32\nruleset\nallow https://r.example.org\nend\n" };
+	const struct emitted *rulesets[1];
+	struct emitted ruleset = { .bytes = NULL };
+	struct holding_lease leases[2] = { { "ls_a", NULL }, { "ls_b", NULL } };
+	struct holding holding = { .leases = leases, .lease_count = 2, .rulesets = rulesets };
+	static uint8_t bytes[BUILT_BYTES_MAX];
+
+	bench_start(4);
+	holding.ceiling = &b->emitted[0];
+	for (size_t i = 0; i < 2; i++) {
+		set_segment(i + 1, LAYOUT_LEASE, texts[i]);
+		leases[i].segment = &b->emitted[i + 1];
+	}
+	cr_assert_eq(publish_offer(b->publish, &holding, &b->receipt), ERR_INVALID, "nobody has its ruleset");
+	ruleset.len = built_bytes(&b->store, LAYOUT_RULESET, "allow https://r.example.org\n", bytes);
+	ruleset.bytes = bytes;
+	cr_assert_eq(crypto_sha256(bytes, ruleset.len, ruleset.id), ERR_OK);
+	rulesets[0] = &ruleset;
+	holding.ruleset_count = 1;
+	cr_assert_eq(publish_offer(b->publish, &holding, &b->receipt), ERR_OK);
+	welcome(0);
+	cr_assert_str_eq(receive(), "segment segment segment segment root");
+	cr_assert(ack());
+	cr_assert_eq(offer_one("ls_a", NULL), ERR_OK);
+	cr_assert_str_eq(receive(), "root");
+	cr_assert(ack());
+	/* Still held for the other, and so not sent again; nor need it be offered again. */
+	cr_assert_eq(offer_one("ls_a", leases[0].segment), ERR_OK);
+	cr_assert_str_eq(receive(), "segment root");
+	cr_assert(ack());
+	cr_assert_eq(offer_one("ls_a", NULL), ERR_OK);
+	cr_assert_eq(offer_one("ls_b", NULL), ERR_OK);
+	receive();
+	cr_assert(ack());
+	receive();
+	cr_assert(ack());
+	cr_assert_eq(offer_one("ls_a", leases[0].segment), ERR_INVALID, "with its last lease it was forgotten");
 	bench_stop();
 }
 
