@@ -1,7 +1,8 @@
 """What real clients ask for, run inside the origin's namespace: shop.py CERT KEY FOLDER READY_FILE
 
-TLS on 9443 and clear HTTP on 9080 serve the files of FOLDER, git repositories below /git/ by git's own backend, a redirect to X at /to/X,
-a WebSocket echo at /echo, and /hold/X that is answered only when /let-go/X was asked for. Standard library only."""
+TLS on 9443 and clear HTTP on 9080 serve the files of FOLDER, git repositories below /git/ by git's own backend, a redirect to X at /to/X and to
+host H at /via/H/path, container images at /v2/ whose blobs each lie on a host of their own, a WebSocket echo at /echo, and /hold/X that is answered
+only when /let-go/X was asked for. Standard library only."""
 import base64
 import hashlib
 import http.server
@@ -33,16 +34,38 @@ class Shop(http.server.SimpleHTTPRequestHandler):
         if self.path.startswith("/git/"):
             self.ask_git(b"")
         elif self.path.startswith("/to/"):
-            self.send_response(302)
-            self.send_header("Location", self.path[len("/to/"):])
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.redirect(self.path[len("/to/"):])
+        elif self.path.startswith("/via/"):
+            host, path = self.path.split("/", 3)[2:]
+            self.redirect(f"http://{host}.wild.test:{CLEAR_PORT}/{path}")
+        elif self.path.startswith("/v2/"):
+            self.show_image()
         elif self.path == "/echo":
             self.echo_frames()
         elif self.path.startswith(("/hold/", "/let-go/")):
             self.hold(*self.path.split("/")[1:3])
         else:
             super().do_GET()
+
+    def redirect(self, where):
+        self.send_response(302)
+        self.send_header("Location", where)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def show_image(self):
+        """What a pull asks of a registry: that it is one, a manifest, and where a blob lies."""
+        what, _, name = self.path[len("/v2/app/"):].partition("/")
+        if what == "blobs":
+            digest = name.removeprefix("sha256:")
+            return self.redirect(f"https://{digest[:32]}.wild.test:{TLS_PORT}/image/{digest}")
+        body = (self.folder / "image/manifest").read_bytes() if what == "manifests" else b"{}"
+        self.send_response(200)
+        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+        self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json" if what == "manifests" else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def hold(self, what, name):
         let_go = holds.setdefault(name, threading.Event())
@@ -111,6 +134,7 @@ class Shop(http.server.SimpleHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     address_family = socket.AF_INET6
     daemon_threads = True
+    request_queue_size = 256
     context = None
 
     def server_bind(self):

@@ -7,7 +7,7 @@
 
 #define HOUR_MS DNS_BUDGET_WINDOW_MS
 
-static const struct dns_budget_limits defaults = { .lookups_per_s = 50, .failures_per_s = 20, .names = 500 };
+static const struct dns_budget_limits defaults = { .lookups_per_s = 200, .failures_per_s = 50, .names = 500 };
 static const struct dns_budget_limits only_names = { .names = 500 };
 
 static enum reason admit(struct dns_budget *b, const struct dns_budget_limits *limits, const char *name, size_t free_len,
