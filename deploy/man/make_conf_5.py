@@ -17,7 +17,8 @@ The sidecar reads the file again on SIGHUP; each option says whether a change ap
 '''
 SECTIONS = (("daemon", "[daemon]", "What egressd is to do."),
             ("listener", "[listener NAME]", "Where guests arrive; several sections, each with its own name."),
-            ("sidecar", "[sidecar]", "Where policy comes from."))
+            ("sidecar", "[sidecar]", "Where policy comes from."),
+            ("serve", "[serve]", "Alone in a file: an egress-sidecar that hands out an authority's documents."))
 ROW = re.compile(r'^OPTION\((\w+), (\w+), (.+?), (\w+), "([^"]*)", "([^"]*)", (\w+), "(.*)"\)$')
 
 

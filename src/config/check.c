@@ -14,9 +14,9 @@ struct checker {
 /* The line of a key in its section; the section's own when the key has its default. */
 static struct fault_place line_of(const struct checker *k, const char *section, const char *key)
 {
-	bool is_daemon = text_is(text_of(section), "daemon");
-	const uint32_t *lines = is_daemon ? k->seen->daemon : k->seen->sidecar;
-	uint32_t line = is_daemon ? k->seen->daemon_line : k->seen->sidecar_line;
+	bool is_daemon = strcmp(section, "daemon") == 0, is_serve = strcmp(section, "serve") == 0;
+	const uint32_t *lines = is_daemon ? k->seen->daemon : is_serve ? k->seen->serve : k->seen->sidecar;
+	uint32_t line = is_daemon ? k->seen->daemon_line : is_serve ? k->seen->serve_line : k->seen->sidecar_line;
 	size_t count;
 	const struct option_row *rows = option_table(text_of(section), &count);
 
@@ -135,6 +135,48 @@ static void need_key(const struct checker *k, bool is_there, const char *key, co
 		fault_add(k->faults, line_of(k, "sidecar", key), FAULT_ERROR, "missing_key", "[sidecar] needs %s %s", key, when);
 }
 
+static void need_serve_key(const struct checker *k, bool is_there, const char *key, const char *when)
+{
+	if (!is_there)
+		fault_add(k->faults, line_of(k, "serve", key), FAULT_ERROR, "missing_key", "[serve] needs %s %s", key, when);
+}
+
+/* One that feeds a daemon believes signatures alone; one that serves believes its folder. They share no process. */
+static void check_serve_is_alone(const struct checker *k, enum config_reader reader)
+{
+	struct fault_place place = { .file = k->file, .line = k->seen->serve_line, .column = 1 };
+
+	if (reader == CONFIG_FOR_DAEMON)
+		fault_add(k->faults, place, FAULT_ERROR, "serve_alone", "[serve] is for egress-sidecar; no daemon runs on this file");
+	else if (k->seen->daemon_line != 0 || k->seen->sidecar_line != 0 || k->c->listener_count > 0)
+		fault_add(k->faults, place, FAULT_ERROR, "serve_alone",
+			  "a sidecar that serves feeds no daemon: give [serve] a file of its own, without other sections");
+}
+
+static void check_serve(const struct checker *k, enum config_reader reader)
+{
+	const struct serve_options *s = &k->c->serve;
+
+	check_serve_is_alone(k, reader);
+	need_serve_key(k, s->folder != NULL, "folder", "to know what to serve");
+	need_serve_key(k, s->https.kind != OPTION_BIND_NONE || s->etcd.kind != OPTION_SOURCE_NONE, "https",
+		       "or etcd, to know to whom");
+	if (s->https.kind == OPTION_BIND_UNIX || s->https.is_template)
+		fault_add(k->faults, line_of(k, "serve", "https"), FAULT_ERROR, "bad_value", "https is one address: tcp:ADDRESS:PORT");
+	if (s->https.kind != OPTION_BIND_NONE) {
+		need_serve_key(k, s->certificate != NULL, "certificate", "with https");
+		need_serve_key(k, s->key != NULL, "key", "with https");
+	}
+	if (s->client_cells == OPTION_CLIENT_CELLS_NAMED)
+		need_serve_key(k, s->client_ca != NULL, "client_ca", "with client_cells = named: who shows no certificate has no cell");
+	if (s->etcd.kind != OPTION_SOURCE_NONE && s->etcd.kind != OPTION_SOURCE_ETCD)
+		fault_add(k->faults, line_of(k, "serve", "etcd"), FAULT_ERROR, "bad_value", "expected etcd://HOST:PORT,…");
+	if ((s->tls_certificate == NULL) != (s->tls_key == NULL))
+		need_serve_key(k, false, s->tls_key == NULL ? "tls_key" : "tls_certificate", "because the other one is given");
+	if ((s->etcd_user == NULL) != (s->etcd_password == NULL))
+		need_serve_key(k, false, s->etcd_user == NULL ? "etcd_user" : "etcd_password", "because the other one is given");
+}
+
 static void check_sidecar(const struct checker *k, enum config_reader reader)
 {
 	const struct sidecar_options *s = &k->c->sidecar;
@@ -168,6 +210,10 @@ void config_check(const struct config *c, enum config_reader reader, const char 
 {
 	struct checker k = { .c = c, .seen = seen, .faults = faults, .file = file };
 
+	if (c->has_serve) {
+		check_serve(&k, reader);
+		return;
+	}
 	check_deadlines(&k);
 	check_listeners(&k);
 	check_admin(&k);

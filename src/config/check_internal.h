@@ -8,8 +8,8 @@
 
 /* Lines where things were given; 0: not given. */
 struct config_seen {
-	uint32_t daemon_line, sidecar_line;
-	uint32_t daemon[CONFIG_ROWS_MAX], sidecar[CONFIG_ROWS_MAX];
+	uint32_t daemon_line, sidecar_line, serve_line;
+	uint32_t daemon[CONFIG_ROWS_MAX], sidecar[CONFIG_ROWS_MAX], serve[CONFIG_ROWS_MAX];
 	uint32_t listener_line[CONFIG_LISTENERS_MAX];
 	uint32_t listener[CONFIG_LISTENERS_MAX][CONFIG_ROWS_MAX];
 };

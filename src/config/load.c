@@ -131,7 +131,7 @@ static bool section_words(const struct token_line *line, struct text *out_name, 
 
 static enum err on_section(struct loader *l, const struct token_line *line)
 {
-	static const char *const known[] = { "daemon", "sidecar", "listener" };
+	static const char *const known[] = { "daemon", "sidecar", "listener", "serve" };
 	struct fault_place place = place_of(l, line->line, line->tokens[0].column);
 	struct text name, argument;
 	const char *near;
@@ -141,7 +141,7 @@ static enum err on_section(struct loader *l, const struct token_line *line)
 	l->rows = NULL;
 	if (!section_words(line, &name, &argument)) {
 		fault_add(l->faults, place, FAULT_ERROR, "bad_section",
-			  "expected [daemon], [sidecar] or [listener NAME] alone on the line");
+			  "expected [daemon], [sidecar], [serve] or [listener NAME] alone on the line");
 		return ERR_OK;
 	}
 	if (text_is(name, "listener"))
@@ -154,9 +154,14 @@ static enum err on_section(struct loader *l, const struct token_line *line)
 		open_plain(l, "sidecar", &l->seen.sidecar_line, &l->config->sidecar, l->seen.sidecar, place);
 		return ERR_OK;
 	}
+	if (argument.len == 0 && text_is(name, "serve")) {
+		l->config->has_serve = true;
+		open_plain(l, "serve", &l->seen.serve_line, &l->config->serve, l->seen.serve, place);
+		return ERR_OK;
+	}
 	near = fault_nearest(name, known, ARRAY_LEN(known));
 	fault_add(l->faults, place, FAULT_ERROR, "unknown_section", "there is no section [%s]; %s%s%s", shown(name, room),
-		  near == NULL ? "expected [daemon], [sidecar] or [listener NAME]" : "did you mean [",
+		  near == NULL ? "expected [daemon], [sidecar], [serve] or [listener NAME]" : "did you mean [",
 		  near == NULL ? "" : near, near == NULL ? "" : (text_is(text_of(near), "listener") ? " NAME]?" : "]?"));
 	return ERR_OK;
 }
@@ -171,7 +176,7 @@ static const struct option_row *find_row(const struct option_row *rows, size_t c
 
 static void refuse_key(struct loader *l, struct text key, struct fault_place place)
 {
-	static const char *const sections[] = { "daemon", "sidecar", "listener" };
+	static const char *const sections[] = { "daemon", "sidecar", "listener", "serve" };
 	const char *names[64];
 	const char *near;
 	char room[SHOWN_MAX];
@@ -342,6 +347,8 @@ static enum err read_all(struct loader *l, struct text text)
 	err = option_set_defaults(text_of("daemon"), &c->arena, &c->daemon);
 	if (err == ERR_OK)
 		err = option_set_defaults(text_of("sidecar"), &c->arena, &c->sidecar);
+	if (err == ERR_OK)
+		err = option_set_defaults(text_of("serve"), &c->arena, &c->serve);
 	if (err == ERR_OK)
 		err = tokens_read(&c->arena, l->file, text, l->faults, &tokens);
 	for (size_t i = 0; err == ERR_OK && i < tokens.line_count; i++)

@@ -1,5 +1,5 @@
 /*
- * One configuration file for both programs to one immutable, counted struct: all faults at once, with line and column; unknown keys and
+ * One configuration file for all programs to one immutable, counted struct: all faults at once, with line and column; unknown keys and
  * duplicates refused; what must fit together is compared here. Opens the one file it is given and nothing else.
  */
 #ifndef EGRESS_CONFIG_LOAD_H
@@ -24,6 +24,8 @@ struct config {
 	const char *file;     /* its name, for messages */
 	struct daemon_options daemon;
 	struct sidecar_options sidecar;
+	struct serve_options serve;
+	bool has_serve;       /* [serve] is there, and then alone: this sidecar serves documents and feeds no daemon */
 	const struct listener_option *listeners;
 	size_t listener_count;
 };
@@ -40,7 +42,7 @@ enum err config_parse(const char *file, struct text text, enum config_reader rea
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c);
 
-/* Print all of a section that differs from its default as "[section]" and "key = value" lines; config_parse reads it back to the same values.
+/* Print all of a section but [serve] that differs from its default as "[section]" and "key = value" lines; config_parse reads it back to the same values.
  * What the sidecar sends to the daemon is this for the daemon and its listeners. Owned by the caller (alloc_free). */
 enum err config_print(const struct config *c, bool with_sidecar, char **out_text) ATTR_MUST_CHECK;
 

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += libconfig.a
 libconfig_a_SOURCES = \
 	src/config/daemon_options.def src/config/sidecar_options.def src/config/listener_options.def \
+	src/config/serve_options.def \
 	src/config/check.c src/config/check_internal.h \
 	src/config/fault.c src/config/fault.h \
 	src/config/load.c src/config/load.h \

@@ -54,6 +54,11 @@ static const struct option_row listener_rows[] = {
 #include "config/listener_options.def"
 };
 #undef OPTION_STRUCT
+#define OPTION_STRUCT serve_options
+static const struct option_row serve_rows[] = {
+#include "config/serve_options.def"
+};
+#undef OPTION_STRUCT
 
 const struct option_row *option_table(struct text section, size_t *out_count)
 {
@@ -68,6 +73,10 @@ const struct option_row *option_table(struct text section, size_t *out_count)
 	if (text_is(section, "listener")) {
 		*out_count = ARRAY_LEN(listener_rows);
 		return listener_rows;
+	}
+	if (text_is(section, "serve")) {
+		*out_count = ARRAY_LEN(serve_rows);
+		return serve_rows;
 	}
 	return NULL;
 }

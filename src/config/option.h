@@ -1,6 +1,6 @@
 /*
  * Typed options by table: what a value may be, how it is read, printed and compared, and when a change applies. The tables are
- * daemon_options.def, sidecar_options.def and listener_options.def.
+ * daemon_options.def, sidecar_options.def, listener_options.def and serve_options.def.
  */
 #ifndef EGRESS_CONFIG_OPTION_H
 #define EGRESS_CONFIG_OPTION_H
@@ -52,6 +52,7 @@ enum option_family { OPTION_FAMILY_PREFER6, OPTION_FAMILY_PREFER4, OPTION_FAMILY
 enum option_bound_address { OPTION_BOUND_ZEROS, OPTION_BOUND_TRUTHFUL };
 enum option_log_level { OPTION_LOG_ERROR, OPTION_LOG_WARN, OPTION_LOG_INFO, OPTION_LOG_DEBUG };
 enum option_trust { OPTION_TRUST_SIGNED, OPTION_TRUST_LOCAL };
+enum option_client_cells { OPTION_CLIENT_CELLS_ANY, OPTION_CLIENT_CELLS_NAMED };
 
 /* The C type of a field of each option type. */
 #define OPTION_FIELD_NUMBER uint64_t
@@ -76,6 +77,10 @@ struct daemon_options {
 /* The [sidecar] section. */
 struct sidecar_options {
 #include "config/sidecar_options.def"
+};
+/* The [serve] section. */
+struct serve_options {
+#include "config/serve_options.def"
 };
 /* One [listener NAME] section. */
 struct listener_option {
@@ -114,7 +119,7 @@ struct option_row {
 	size_t offset;        /* of the field in its struct */
 };
 
-/* The table of a section ("daemon", "sidecar", "listener"); NULL for another word. */
+/* The table of a section ("daemon", "sidecar", "listener", "serve"); NULL for another word. */
 const struct option_row *option_table(struct text section, size_t *out_count);
 
 #define OPTION_REASON_MAX 256

@@ -94,6 +94,41 @@ Test(check, what_fits_together_is_accepted)
 	}
 }
 
+Test(check, who_serves_stands_alone_and_says_what_to_whom)
+{
+	static const struct {
+		const char *text, *code, *says;
+	} rows[] = {
+		{ "[serve]\nfolder = /f\netcd = etcd://a:1" TAIL, "serve_alone", "a file of its own" },
+		{ "[sidecar]\nsource = file:/x\ntrust = local\n[serve]\nfolder = /f\netcd = etcd://a:1", "serve_alone", "feeds no daemon" },
+		{ "[serve]\netcd = etcd://a:1", "missing_key", "needs folder" },
+		{ "[serve]\nfolder = /f", "missing_key", "https" },
+		{ "[serve]\nfolder = /f\nhttps = tcp:127.0.0.1:1\nkey = /k", "missing_key", "certificate" },
+		{ "[serve]\nfolder = /f\nhttps = tcp:127.0.0.1:1-2\nkey = /k\ncertificate = /c", "bad_value", "one address" },
+		{ "[serve]\nfolder = /f\nhttps = unix:/run/x\nkey = /k\ncertificate = /c", "bad_value", "one address" },
+		{ "[serve]\nfolder = /f\netcd = etcd://a:1\nclient_cells = named", "missing_key", "client_ca" },
+		{ "[serve]\nfolder = /f\netcd = file:/x", "bad_value", "etcd://" },
+		{ "[serve]\nfolder = /f\netcd = etcd://a:1\ntls_key = /k", "missing_key", "tls_certificate" },
+		{ "[serve]\nfolder = /f\netcd = etcd://a:1\netcd_password = /k", "missing_key", "etcd_user" },
+	};
+	struct fixture f;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		parse(&f, rows[i].text, CONFIG_FOR_SIDECAR);
+		cr_assert_eq(f.faults.error_count, 1, "row %zu: %zu", i, f.faults.error_count);
+		cr_assert_str_eq(f.faults.first->code, rows[i].code, "row %zu", i);
+		cr_assert_not_null(strstr(f.faults.first->text, rows[i].says), "row %zu: %s", i, f.faults.first->text);
+		finish(&f);
+	}
+	parse(&f, "[serve]\nfolder = /f\nhttps = tcp:127.0.0.1:1\nkey = /k\ncertificate = /c", CONFIG_FOR_SIDECAR);
+	cr_assert_eq(f.err, ERR_OK);
+	cr_assert(f.config->has_serve);
+	finish(&f);
+	parse(&f, "[serve]\nfolder = /f\netcd = etcd://a:1", CONFIG_FOR_DAEMON);
+	cr_assert_str_eq(f.faults.first->code, "serve_alone");
+	finish(&f);
+}
+
 Test(check, signed_documents_need_a_cell_keys_and_a_ceiling)
 {
 	struct fixture f;

@@ -8,12 +8,13 @@
 #include "config/load.h"
 #include "config/option.h"
 
-static const char *const sections[] = { "daemon", "sidecar", "listener" };
+static const char *const sections[] = { "daemon", "sidecar", "listener", "serve" };
 
 union options {
 	struct daemon_options daemon;
 	struct sidecar_options sidecar;
 	struct listener_option listener;
+	struct serve_options serve;
 };
 
 static const struct option_row *find_row(const char *section, const char *name)
@@ -211,15 +212,15 @@ Test(option, without_memory_nothing_is_stored)
 	}
 }
 
-/* The sample configuration, with a line end in front. */
-static char *read_sample(void)
+/* A sample configuration, with a line end in front. */
+static char *read_sample(const char *name)
 {
 	const char *top = getenv("EGRESS_SRCDIR");
 	char path[512];
 	char *text = alloc_zeroed(65536);
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/deploy/egressd.conf.example", top == NULL ? "." : top);
+	snprintf(path, sizeof(path), "%s/deploy/%s", top == NULL ? "." : top, name);
 	file = fopen(path, "r");
 	cr_assert_not_null(file, "%s", path);
 	text[0] = '\n';
@@ -240,10 +241,10 @@ static void find_section(char *sample, const char *title, char **out_from, char 
 
 Test(option, the_sample_file_shows_every_option_with_its_text_and_default)
 {
-	static const char *const titles[] = { "\n[daemon]", "\n[sidecar]", "\n[listener main]" };
-	char *sample = read_sample();
+	static const char *const titles[] = { "\n[daemon]", "\n[sidecar]", "\n[listener main]", "\n[serve]" };
 
 	for (size_t s = 0; s < ARRAY_LEN(sections); s++) {
+		char *sample = read_sample(strcmp(sections[s], "serve") == 0 ? "egress-serve.conf.example" : "egressd.conf.example");
 		char *from, *to, line[512];
 		size_t count;
 		const struct option_row *rows = option_table(text_of(sections[s]), &count);
@@ -265,8 +266,8 @@ Test(option, the_sample_file_shows_every_option_with_its_text_and_default)
 				cr_assert(strncmp(at, rows[i].standard, strlen(rows[i].standard)) == 0 && at[strlen(rows[i].standard)] == '\n',
 					  "%s: the sample shows another default than %s", rows[i].name, rows[i].standard);
 		}
+		alloc_free(sample);
 	}
-	alloc_free(sample);
 }
 
 /* Parse a text as configuration; it must have no fault. */
@@ -284,9 +285,9 @@ static void expect_good(const char *text)
 	arena_finish(&arena);
 }
 
-Test(option, the_sample_file_is_good_as_it_is_and_with_everything_switched_on)
+static void expect_good_sample(const char *name)
 {
-	char *sample = read_sample();
+	char *sample = read_sample(name);
 	size_t out = 0;
 
 	expect_good(sample);
@@ -297,4 +298,10 @@ Test(option, the_sample_file_is_good_as_it_is_and_with_everything_switched_on)
 	sample[out] = '\0';
 	expect_good(sample);
 	alloc_free(sample);
+}
+
+Test(option, the_sample_files_are_good_as_they_are_and_with_everything_switched_on)
+{
+	expect_good_sample("egressd.conf.example");
+	expect_good_sample("egress-serve.conf.example");
 }
