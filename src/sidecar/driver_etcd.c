@@ -10,18 +10,14 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/crypto.h"
 #include "base/log.h"
-#include "sidecar/endpoints.h"
+#include "sidecar/etcd_client.h"
 #include "sidecar/etcd_line.h"
 #include "sidecar/etcd_request.h"
 
-#define CONNECT_MS 3000
 #define ANSWER_MS 10000
 #define CREATED_MS 3000  /* until all watches are confirmed */
-#define SILENCE_S 10     /* a beat comes each second */
 #define RELIST_GAP_MS 1000
-#define TOKEN_HEADER_MAX 4224
 #define LIST_BYTES_MAX (512u << 20)
 #define LIST_KEYS_MAX 200000
 
@@ -32,14 +28,11 @@ struct driver_etcd {
 	struct loop *loop;                  /* borrowed */
 	const struct frames_events *events; /* borrowed, static */
 	void *arg;                          /* borrowed */
-	struct endpoints endpoints;
-	struct http *http;                  /* owned */
+	struct etcd_client client;
 	struct http_request *request;       /* owned; NULL between two */
 	struct loop_timer again, created;
 	uint64_t first_wait_ms;
 	struct etcd_range ranges[ETCD_PART_COUNT];
-	char *user, *password;              /* owned; NULL without authentication */
-	char token[TOKEN_HEADER_MAX];       /* the header; "" without one */
 
 	enum step step;
 	bool is_listed;                     /* the watch may go on from `seen` */
@@ -87,34 +80,18 @@ static void lose(struct driver_etcd *d, enum frames_break why, uint64_t wait_ms)
 	/* Half a list is none. */
 	d->list_revision = 0;
 	if (why == FRAMES_BREAK_DENIED)
-		d->token[0] = '\0';
+		etcd_client_drop_token(&d->client);
 	log_limited(&d->complaint, LOG_LEVEL_WARN, "store_stream_lost why=%s member=%s", frames_break_word(why),
-		    endpoints_url(&d->endpoints));
+		    endpoints_url(&d->client.endpoints));
 	ask_after(d, wait_ms);
 	d->events->on_break(d->arg, why);
 }
 
 static void fail(struct driver_etcd *d, enum frames_break why)
 {
-	uint64_t wait_ms = endpoints_fail(&d->endpoints);
+	uint64_t wait_ms = endpoints_fail(&d->client.endpoints);
 
 	lose(d, why, wait_ms);
-}
-
-static enum frames_break break_of(enum etcd_refusal refusal, enum frames_break otherwise)
-{
-	switch (refusal) {
-	case ETCD_REFUSAL_TOKEN:
-		return FRAMES_BREAK_DENIED;
-	case ETCD_REFUSAL_COMPACTED:
-		return FRAMES_BREAK_COMPACTED;
-	case ETCD_REFUSAL_NO_LEADER:
-		return FRAMES_BREAK_NO_LEADER;
-	case ETCD_REFUSAL_FUTURE:
-		return FRAMES_BREAK_ROLLBACK;
-	default:
-		return otherwise;
-	}
 }
 
 static void tell(struct driver_etcd *d, enum etcd_part part, const struct etcd_pair *pair)
@@ -146,7 +123,7 @@ static void on_created(struct driver_etcd *d, const struct etcd_watch *watch)
 	d->created_mask |= 1u << part;
 	if (d->created_mask == (1u << ETCD_PART_COUNT) - 1) {
 		loop_timer_cancel(&d->created);
-		endpoints_succeed(&d->endpoints);
+		endpoints_succeed(&d->client.endpoints);
 	}
 }
 
@@ -179,11 +156,11 @@ static void on_events(struct driver_etcd *d, const struct etcd_watch *watch)
 static void on_watch(struct driver_etcd *d, const struct etcd_watch *watch)
 {
 	if (watch->kind == ETCD_WATCH_REFUSED) {
-		fail(d, break_of(watch->refusal, FRAMES_BREAK_ERROR));
+		fail(d, etcd_client_break_of(watch->refusal, FRAMES_BREAK_ERROR));
 		return;
 	}
 	if (watch->kind == ETCD_WATCH_CANCELED) {
-		fail(d, break_of(watch->refusal, FRAMES_BREAK_CANCELED));
+		fail(d, etcd_client_break_of(watch->refusal, FRAMES_BREAK_CANCELED));
 		return;
 	}
 	if (watch->watch_id == 0 || watch->watch_id > ETCD_PART_COUNT) {
@@ -291,17 +268,14 @@ static void on_page(struct driver_etcd *d, const struct etcd_page *page)
 static void on_answer(struct driver_etcd *d, struct text body)
 {
 	struct etcd_page page;
-	const char *token;
 	struct arena arena;
 	enum err e;
 
 	arena_init(&arena, 4 * (size_t)ETCD_PAGE_MAX);
 	if (d->step == STEP_LOGIN) {
-		e = etcd_token_read(body, &arena, &token);
-		if (e == ERR_OK) {
-			snprintf(d->token, sizeof(d->token), "Authorization: %s", token);
+		e = etcd_client_take_token(&d->client, body);
+		if (e == ERR_OK)
 			ask_after(d, 0);
-		}
 	} else {
 		e = etcd_page_read(body, &arena, &page);
 		if (e == ERR_OK)
@@ -329,14 +303,11 @@ static void on_done(void *arg, const struct http_outcome *outcome)
 	d->request = NULL;
 	if (outcome->end == HTTP_END_TOO_LONG) {
 		on_too_long(d);
-	} else if (outcome->end == HTTP_END_TIMEOUT) {
-		fail(d, FRAMES_BREAK_TIMEOUT);
-	} else if (outcome->end == HTTP_END_FAILED) {
-		log_limited(&d->complaint, LOG_LEVEL_WARN, "store_not_reached member=%s error=\"%s\"",
-			    endpoints_url(&d->endpoints), outcome->error);
-		fail(d, FRAMES_BREAK_CLOSED);
-	} else if (outcome->status != 200) {
-		fail(d, break_of(etcd_refusal_read(outcome->status, outcome->body), FRAMES_BREAK_ERROR));
+	} else if (outcome->end != HTTP_END_ANSWERED || outcome->status != 200) {
+		if (outcome->end == HTTP_END_FAILED)
+			log_limited(&d->complaint, LOG_LEVEL_WARN, "store_not_reached member=%s error=\"%s\"",
+				    endpoints_url(&d->client.endpoints), outcome->error);
+		fail(d, etcd_client_break(outcome));
 	} else if (d->step == STEP_WATCH) {
 		fail(d, FRAMES_BREAK_CLOSED);
 	} else {
@@ -349,35 +320,9 @@ static const struct http_events watch_events = { on_line, on_done };
 
 static enum err post(struct driver_etcd *d, const char *path, struct text body)
 {
-	char url[ENDPOINTS_URL_MAX + 32];
-	struct http_request_options options = {
-		.url = url,
-		/* Without this header a member that lost its quorum goes on as if nothing had happened. */
-		.headers = { "Content-Type: application/json", "Grpc-Metadata-hasleader: true",
-			     d->token[0] == '\0' ? NULL : d->token },
-		.body = body,
-		.line_max = ETCD_LINE_MAX,
-		.body_max = ETCD_PAGE_MAX,
-		.connect_ms = CONNECT_MS,
-		.total_ms = d->step == STEP_WATCH ? 0 : ANSWER_MS,
-		.silence_s = SILENCE_S,
-	};
+	bool is_watch = d->step == STEP_WATCH;
 
-	snprintf(url, sizeof(url), "%s%s", endpoints_url(&d->endpoints), path);
-	return http_start(d->http, &options, d->step == STEP_WATCH ? &watch_events : &answer_events, d, &d->request);
-}
-
-static enum err ask_login(struct driver_etcd *d)
-{
-	char body[ETCD_BODY_MAX];
-	size_t len;
-	enum err e = etcd_login_body(d->user, d->password, body, &len);
-
-	d->step = STEP_LOGIN;
-	if (e == ERR_OK)
-		e = post(d, "/v3/auth/authenticate", (struct text){ body, len });
-	crypto_wipe(body, sizeof(body));
-	return e;
+	return etcd_client_post(&d->client, path, body, is_watch ? 0 : ANSWER_MS, is_watch ? &watch_events : &answer_events, d, &d->request);
 }
 
 static enum err ask_page(struct driver_etcd *d)
@@ -398,7 +343,7 @@ static enum err ask_watch(struct driver_etcd *d)
 	d->step = STEP_WATCH;
 	d->created_mask = 0;
 	e = post(d, "/v3/watch", (struct text){ body, len });
-	return e == ERR_OK ? loop_timer_start(&d->created, CREATED_MS + CONNECT_MS) : e;
+	return e == ERR_OK ? loop_timer_start(&d->created, CREATED_MS + ETCD_CLIENT_CONNECT_MS) : e;
 }
 
 static void on_again(void *arg)
@@ -407,8 +352,9 @@ static void on_again(void *arg)
 	bool is_next_page = d->step == STEP_LIST && d->list_revision != 0;
 	enum err e;
 
-	if (d->user != NULL && d->token[0] == '\0') {
-		e = ask_login(d);
+	if (etcd_client_needs_token(&d->client)) {
+		d->step = STEP_LOGIN;
+		e = etcd_client_login(&d->client, &answer_events, d, &d->request);
 	} else if (d->is_listed) {
 		e = ask_watch(d);
 	} else {
@@ -439,55 +385,20 @@ static void on_relist(struct frames_source *s)
 	lose(d, FRAMES_BREAK_RELIST, endpoints_jitter(RELIST_GAP_MS));
 }
 
-static void wipe(char *secret)
-{
-	if (secret != NULL)
-		crypto_wipe(secret, strlen(secret));
-	alloc_free(secret);
-}
-
 static void on_close(struct frames_source *s)
 {
 	struct driver_etcd *d = of(s);
 
 	hang_up(d);
-	http_destroy(d->http);
-	endpoints_finish(&d->endpoints);
-	alloc_free(d->user);
-	wipe(d->password);
-	crypto_wipe(d->token, sizeof(d->token));
+	etcd_client_finish(&d->client);
 	alloc_free(d);
 }
 
 static const struct frames_ops ops = { on_start, on_relist, on_close };
 
-static bool is_set(const char *text)
-{
-	return text != NULL && text[0] != '\0';
-}
-
-static enum err keep_login(struct driver_etcd *d, const struct driver_etcd_options *o)
-{
-	char body[ETCD_BODY_MAX];
-	size_t len;
-	enum err e;
-
-	if (!is_set(o->user))
-		return ERR_OK;
-	if (!is_set(o->password))
-		return ERR_INVALID;
-	e = etcd_login_body(o->user, o->password, body, &len);
-	crypto_wipe(body, sizeof(body));
-	if (e != ERR_OK)
-		return e;
-	d->user = alloc_copy(o->user, strlen(o->user));
-	d->password = alloc_copy(o->password, strlen(o->password));
-	return d->user == NULL || d->password == NULL ? ERR_NO_MEMORY : ERR_OK;
-}
-
 enum err driver_etcd_open(struct loop *loop, const struct driver_etcd_options *options, struct frames_source **out_source)
 {
-	bool is_tls = is_set(options->tls.ca) || is_set(options->tls.certificate);
+	struct etcd_client_options client = { options->members, options->user, options->password, options->tls };
 	struct driver_etcd *d = alloc_zeroed(sizeof(*d));
 	enum err e;
 
@@ -502,11 +413,7 @@ enum err driver_etcd_open(struct loop *loop, const struct driver_etcd_options *o
 	loop_timer_init(&d->created, loop, on_not_created, d);
 	e = etcd_ranges(options->cell, d->ranges);
 	if (e == ERR_OK)
-		e = endpoints_init(&d->endpoints, options->members, is_tls ? "https://" : "http://");
-	if (e == ERR_OK)
-		e = http_create(loop, &options->tls, &d->http);
-	if (e == ERR_OK)
-		e = keep_login(d, options);
+		e = etcd_client_init(&d->client, loop, &client);
 	if (e != ERR_OK) {
 		on_close(&d->source);
 		return e;

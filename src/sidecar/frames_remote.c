@@ -1,12 +1,9 @@
 /* Which store, with which credentials; see frames_remote.h. The password is in memory here only while the source copies it. */
 #include "sidecar/frames_remote.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/crypto.h"
@@ -14,8 +11,8 @@
 #include "sidecar/driver_etcd.h"
 #include "sidecar/driver_https.h"
 #include "sidecar/endpoints.h"
+#include "sidecar/etcd_client.h"
 
-#define PASSWORD_MAX 512
 #define AWAY_MS 30000 /* longer than a restart takes */
 #define SPREAD_MS 5000
 #define PATH_ROOM 4096
@@ -32,23 +29,6 @@ static bool is_list_of(const char *list, const char *scheme)
 		if (*list == '\0')
 			return true;
 	}
-}
-
-/* The first line of a file. */
-static enum err read_password(const char *path, char out_text[PASSWORD_MAX + 1])
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	ssize_t len;
-
-	if (fd < 0)
-		return ERR_SYSTEM;
-	len = read(fd, out_text, PASSWORD_MAX + 1);
-	close(fd);
-	if (len < 0)
-		return ERR_SYSTEM;
-	out_text[len > PASSWORD_MAX ? 0 : len] = '\0';
-	out_text[strcspn(out_text, "\r\n")] = '\0';
-	return out_text[0] == '\0' ? ERR_INVALID : ERR_OK;
 }
 
 /*
@@ -77,12 +57,12 @@ static uint64_t first_wait_ms(const char *state)
 static enum err open_etcd(struct loop *loop, const struct sidecar_options *o, const struct http_options *tls,
 			  struct frames_source **out_source)
 {
-	char password[PASSWORD_MAX + 1] = "";
+	char password[ETCD_CLIENT_PASSWORD_MAX + 1] = "";
 	struct driver_etcd_options options = {
 		.members = o->source.text, .cell = o->cell, .user = o->etcd_user, .password = password, .tls = *tls,
 		.first_wait_ms = first_wait_ms(o->state)
 	};
-	enum err e = o->etcd_password == NULL ? ERR_OK : read_password(o->etcd_password, password);
+	enum err e = o->etcd_password == NULL ? ERR_OK : etcd_client_read_password(o->etcd_password, password);
 
 	if (e == ERR_OK)
 		e = driver_etcd_open(loop, &options, out_source);
