@@ -1,5 +1,5 @@
 /*
- * Answers of etcd's gateway, each as a watch line, a page and a token. What is taken as events names keys; what is a list that goes on has
+ * Answers of etcd's gateway, each as a watch line, a page, a token and a transaction. What is taken as events names keys; what is a list that goes on has
  * a last key to go on from; a token can stand in a header.
  */
 #include "require.h"
@@ -30,6 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct text text = { (const char *)copy, size };
 	struct etcd_page page;
 	const char *token;
+	uint64_t revision;
+	bool is_done;
 	struct arena arena;
 
 	arena_init(&arena, 0);
@@ -40,6 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (etcd_token_read(text, &arena, &token) == ERR_OK)
 		REQUIRE(token[0] != '\0' && strpbrk(token, " \r\n") == NULL);
+	if (etcd_txn_read(text, &arena, &is_done, &revision) == ERR_OK)
+		REQUIRE(revision > 0 && revision <= INT64_MAX);
 	REQUIRE(etcd_refusal_read(400, text) <= ETCD_REFUSAL_FUTURE);
 	arena_finish(&arena);
 	free(copy);

@@ -73,11 +73,30 @@ static void add_bind(struct folders *f, const struct option_bind *bind)
 		add_around(f, bind->path);
 }
 
+static void gather_serve(const struct serve_options *serve)
+{
+	/* Not what is around it: private keys may be there. */
+	add(&to_read, serve->folder, strlen(serve->folder));
+	add_around(&to_read, serve->certificate);
+	add_around(&to_read, serve->key);
+	add_around(&to_read, serve->client_ca);
+	add_around(&to_read, serve->etcd_password);
+	add_around(&to_read, serve->tls_ca);
+	add_around(&to_read, serve->tls_certificate);
+	add_around(&to_read, serve->tls_key);
+	if (is_set(serve->reports))
+		add(&to_write, serve->reports, strlen(serve->reports));
+}
+
 static void gather(const struct config *config, const char *config_path)
 {
 	to_read.count = to_write.count = 0;
 	to_read.is_full = to_write.is_full = false;
 	add_around(&to_read, config_path);
+	if (config->has_serve) {
+		gather_serve(&config->serve);
+		return;
+	}
 	if (config->sidecar.source.kind == OPTION_SOURCE_FILE)
 		add_around(&to_read, config->sidecar.source.text);
 	add_around(&to_read, config->sidecar.ceiling);
@@ -97,7 +116,7 @@ static void gather(const struct config *config, const char *config_path)
 
 static struct sandbox_options options_of(const struct config *config)
 {
-	return (struct sandbox_options){ .role = SANDBOX_ROLE_SIDECAR, .user = config->sidecar.user };
+	return (struct sandbox_options){ .role = SANDBOX_ROLE_SIDECAR, .user = config->has_serve ? config->serve.user : config->sidecar.user };
 }
 
 static enum err give(const char *what, const char *path, int fd, uid_t uid, gid_t gid)
@@ -159,9 +178,11 @@ enum err confine_prepare(const struct config *config, bool will_enter)
 
 	if (e != ERR_OK) {
 		log_line(LOG_LEVEL_ERROR, "user_not_chosen user=%s error=\"%s\"",
-			 is_set(config->sidecar.user) ? config->sidecar.user : "-", err_text(e));
+			 is_set(options.user) ? options.user : "-", err_text(e));
 		return e;
 	}
+	if (config->has_serve)
+		return is_set(config->serve.reports) ? prepare_state(config->serve.reports, uid, gid) : ERR_OK;
 	e = prepare_state(config->sidecar.state, uid, gid);
 	return e == ERR_OK ? prepare_records(config->daemon.records, uid, gid) : e;
 }

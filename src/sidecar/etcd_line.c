@@ -220,6 +220,27 @@ enum err etcd_watch_read(struct text line, struct arena *arena, struct etcd_watc
 	return e;
 }
 
+enum err etcd_txn_read(struct text body, struct arena *arena, bool *out_is_done, uint64_t *out_revision)
+{
+	uint64_t revision;
+	bool is_done;
+	struct reading r;
+	enum err e = open_reading(&r, body, ETCD_LINE_MAX, arena);
+
+	if (e != ERR_OK)
+		return e;
+	revision = header_revision(&r, &r.top);
+	is_done = flag(&r, &r.top, "succeeded");
+	e = close_reading(&r);
+	if (e == ERR_OK && revision == 0)
+		e = ERR_INVALID;
+	if (e == ERR_OK) {
+		*out_is_done = is_done;
+		*out_revision = revision;
+	}
+	return e;
+}
+
 enum err etcd_token_read(struct text body, struct arena *arena, const char **out_token)
 {
 	const char *token;

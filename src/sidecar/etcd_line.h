@@ -48,6 +48,8 @@ struct etcd_watch {
 /* Everything in *out lives in `arena`. INVALID: not such an answer; NO_MEMORY. */
 enum err etcd_page_read(struct text body, struct arena *arena, struct etcd_page *out_page) ATTR_MUST_CHECK;
 enum err etcd_watch_read(struct text line, struct arena *arena, struct etcd_watch *out_watch) ATTR_MUST_CHECK;
+/* Whether a transaction was done, and in which revision (of the store, when it was not). */
+enum err etcd_txn_read(struct text body, struct arena *arena, bool *out_is_done, uint64_t *out_revision) ATTR_MUST_CHECK;
 /* The token of an authenticate answer: printable, without spaces. */
 enum err etcd_token_read(struct text body, struct arena *arena, const char **out_token) ATTR_MUST_CHECK;
 /* Why a request was refused, from its status and what body there is. */

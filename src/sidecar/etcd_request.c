@@ -99,3 +99,72 @@ enum err etcd_login_body(const char *user, const char *password, char out_body[E
 	*out_len = (size_t)snprintf(out_body, ETCD_BODY_MAX, "{\"name\":\"%s\",\"password\":\"%s\"}", user, password);
 	return ERR_OK;
 }
+
+static void add(struct etcd_txn *txn, const char *text)
+{
+	if (txn->err == ERR_OK)
+		txn->err = buf_append(&txn->body, text, strlen(text));
+}
+
+/* A member whose value is bytes. */
+static void add_bytes(struct etcd_txn *txn, const char *before, struct text bytes)
+{
+	size_t len = BASE64_LEN(bytes.len);
+	uint8_t *room;
+
+	add(txn, before);
+	/* One more for the zero byte behind it. */
+	room = txn->err == ERR_OK ? buf_reserve(&txn->body, len + 1) : NULL;
+	if (room == NULL) {
+		txn->err = txn->err != ERR_OK ? txn->err : buf_room(&txn->body) < len + 1 ? ERR_LIMIT : ERR_NO_MEMORY;
+		return;
+	}
+	base64_encode(bytes.at, bytes.len, (char *)room);
+	buf_commit(&txn->body, len);
+	add(txn, "\"");
+}
+
+void etcd_txn_begin(struct etcd_txn *txn, size_t body_max)
+{
+	*txn = (struct etcd_txn){ .err = ERR_OK };
+	buf_init(&txn->body, body_max);
+	add(txn, "{\"compare\":[");
+}
+
+void etcd_txn_compare(struct etcd_txn *txn, struct text key, uint64_t revision)
+{
+	char number[80];
+
+	add_bytes(txn, txn->has_compare ? ",{\"key\":\"" : "{\"key\":\"", key);
+	snprintf(number, sizeof(number), ",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"%" PRIu64 "\"}", revision);
+	add(txn, number);
+	txn->has_compare = true;
+}
+
+static void add_operation(struct etcd_txn *txn, const char *which)
+{
+	add(txn, txn->has_operation ? "," : "],\"success\":[");
+	add(txn, which);
+	txn->has_operation = true;
+}
+
+void etcd_txn_put(struct etcd_txn *txn, struct text key, struct text value)
+{
+	add_operation(txn, "{\"request_put\":{");
+	add_bytes(txn, "\"key\":\"", key);
+	add_bytes(txn, ",\"value\":\"", value);
+	add(txn, "}}");
+}
+
+void etcd_txn_delete(struct etcd_txn *txn, struct text key)
+{
+	add_operation(txn, "{\"request_delete_range\":{");
+	add_bytes(txn, "\"key\":\"", key);
+	add(txn, "}}");
+}
+
+enum err etcd_txn_end(struct etcd_txn *txn)
+{
+	add(txn, txn->has_operation ? "]}" : "],\"success\":[]}");
+	return txn->err;
+}

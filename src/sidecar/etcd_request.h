@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/text.h"
 
@@ -33,6 +34,21 @@ size_t etcd_page_body(const struct etcd_range *range, struct text after, uint64_
 /* One watch for each part, its number plus one as id, from the revision after `seen`. */
 size_t etcd_watch_body(const struct etcd_range ranges[ETCD_PART_COUNT], const uint64_t seen[ETCD_PART_COUNT],
 		       char out_body[ETCD_BODY_MAX]);
+/*
+ * A transaction, written piece by piece: begin; compares; operations; end. It is done only if every key compared was last changed in its
+ * revision (0: it is not there). The first failure sticks in *out, and etcd_txn_end tells it.
+ */
+struct etcd_txn {
+	struct buf body;
+	bool has_compare, has_operation;
+	enum err err;
+};
+void etcd_txn_begin(struct etcd_txn *txn, size_t body_max);
+void etcd_txn_compare(struct etcd_txn *txn, struct text key, uint64_t revision);
+void etcd_txn_put(struct etcd_txn *txn, struct text key, struct text value);
+void etcd_txn_delete(struct etcd_txn *txn, struct text key);
+/* LIMIT, NO_MEMORY. The body is in txn->body; finish it with buf_finish in any case. */
+enum err etcd_txn_end(struct etcd_txn *txn) ATTR_MUST_CHECK;
 /* LIMIT: too long; INVALID: characters that no name has. Secret: the caller wipes it. */
 enum err etcd_login_body(const char *user, const char *password, char out_body[ETCD_BODY_MAX], size_t *out_len) ATTR_MUST_CHECK;
 

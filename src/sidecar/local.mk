@@ -13,6 +13,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/driver_https.c src/sidecar/driver_https.h \
 	src/sidecar/driver_etcd.c src/sidecar/driver_etcd.h \
 	src/sidecar/endpoints.c src/sidecar/endpoints.h \
+	src/sidecar/etcd_client.c src/sidecar/etcd_client.h \
 	src/sidecar/etcd_line.c src/sidecar/etcd_line.h \
 	src/sidecar/etcd_request.c src/sidecar/etcd_request.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
@@ -32,6 +33,11 @@ libsidecar_a_SOURCES = \
 	src/sidecar/resource.c src/sidecar/resource_internal.h \
 	src/sidecar/segment_store.c src/sidecar/segment_store_internal.h \
 	src/sidecar/sidecar.c src/sidecar/sidecar.h src/sidecar/sidecar_commands.c src/sidecar/sidecar_internal.h \
+	src/sidecar/serve.c src/sidecar/serve.h \
+	src/sidecar/serve_cell.c src/sidecar/serve_cell.h src/sidecar/serve_edition.c \
+	src/sidecar/serve_etcd.c src/sidecar/serve_etcd.h \
+	src/sidecar/serve_plan.c src/sidecar/serve_plan.h \
+	src/sidecar/serve_shelf.c src/sidecar/serve_shelf.h \
 	src/sidecar/signed_set.c src/sidecar/signed_set.h \
 	src/sidecar/state_lock.c src/sidecar/state_lock.h \
 	src/sidecar/status.c \

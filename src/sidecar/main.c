@@ -10,6 +10,7 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "sidecar/confine.h"
+#include "sidecar/serve.h"
 #include "sidecar/sidecar.h"
 #include "sidecar/state_lock.h"
 
@@ -22,7 +23,8 @@ struct program {
 	struct loop *loop;          /* owned */
 	struct config *config;      /* counted */
 	struct sidecar_parts parts; /* owned until handed over */
-	struct sidecar *sidecar;    /* owned */
+	struct sidecar *sidecar;    /* owned; NULL in one that serves */
+	struct serve *serve;        /* owned; NULL in one that feeds a daemon */
 	int state_lock;             /* owned; -1 before it is taken */
 	int signals;                /* owned; -1 before it is open */
 	struct loop_watch signalled;
@@ -144,9 +146,9 @@ static void on_signal(void *arg, int fd, unsigned what)
 
 	if (read(fd, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (info.ssi_signo == SIGHUP)
+	if (info.ssi_signo == SIGHUP && p->sidecar != NULL)
 		sidecar_reload(p->sidecar);
-	else
+	else if (info.ssi_signo != SIGHUP)
 		loop_stop(p->loop);
 }
 
@@ -168,12 +170,28 @@ static enum err watch_signals(struct program *p)
 	return loop_watch_start(&p->signalled);
 }
 
-static enum err start(struct program *p, struct fault_list *faults)
+/* What feeds a daemon, with all that it holds. */
+static enum err start_sidecar(struct program *p, struct fault_list *faults)
 {
 	struct sidecar_parts parts;
-	enum err e = crypto_init();
+	enum err e = open_state(p);
 
 	if (e == ERR_OK)
+		e = open_source(p, faults);
+	if (e != ERR_OK)
+		return e;
+	parts = p->parts;
+	parts.config = p->config;
+	parts.config_path = p->config_path;
+	p->parts = (struct sidecar_parts){ 0 };
+	return sidecar_create(p->loop, &parts, &p->sidecar);
+}
+
+static enum err start(struct program *p, struct fault_list *faults)
+{
+	enum err e = crypto_init();
+
+	if (e == ERR_OK && !p->config->has_serve)
 		e = sidecar_complete_config(p->config);
 	if (e == ERR_OK) {
 		p->loop = loop_create();
@@ -183,20 +201,8 @@ static enum err start(struct program *p, struct fault_list *faults)
 		e = confine_prepare(p->config, !p->without_sandbox);
 	if (e == ERR_OK)
 		e = enter_sandbox(p);
-	if (e != ERR_OK) {
-		fprintf(stderr, "egress-sidecar: cannot start: %s\n", err_text(e));
-		return e;
-	}
-	e = open_state(p);
 	if (e == ERR_OK)
-		e = open_source(p, faults);
-	if (e != ERR_OK)
-		return e;
-	parts = p->parts;
-	parts.config = p->config;
-	parts.config_path = p->config_path;
-	p->parts = (struct sidecar_parts){ 0 };
-	e = sidecar_create(p->loop, &parts, &p->sidecar);
+		e = p->config->has_serve ? serve_open(p->loop, p->config, &p->serve) : start_sidecar(p, faults);
 	if (e != ERR_OK)
 		fprintf(stderr, "egress-sidecar: cannot start: %s\n", err_text(e));
 	return e;
@@ -205,6 +211,7 @@ static enum err start(struct program *p, struct fault_list *faults)
 static void stop(struct program *p)
 {
 	sidecar_destroy(p->sidecar);
+	serve_close(p->serve);
 	driver_close(p->parts.driver);
 	sticky_close(p->parts.sticky);
 	/* Last of what lies in the folder. */
@@ -235,7 +242,8 @@ int main(int argc, char **argv)
 	if (status == 0 && program.check_only) {
 		printf("%s: no faults\n", program.config_path);
 	} else if (status == 0) {
-		log_init("egress-sidecar", levels[program.config->sidecar.log_level]);
+		log_init("egress-sidecar", levels[program.config->has_serve ? program.config->serve.log_level :
+									     program.config->sidecar.log_level]);
 		fault_list_init(&faults, &arena);
 		status = start(&program, &faults) == ERR_OK ? 0 : 2;
 		if (status == 0)

@@ -136,3 +136,41 @@ class Store:
     def close(self):
         self.ending.set()
         self.thread.join()
+
+
+class Serving:
+    """`egress-sidecar` that serves: what an authority wrote goes into etcd, over HTTPS, or both."""
+
+    def __init__(self, lab, folder, documents, **options):
+        self.lab, self.folder, self.process, self.may_fail = lab, folder, None, False
+        self.sandbox = "EGRESS_WITHOUT_SANDBOX" not in os.environ
+        folder.mkdir()
+        self.config = folder / "serve.conf"
+        self.configure(folder=documents, **options)
+
+    def configure(self, **options):
+        self.config.write_text("[serve]\n" + "".join(f"{key} = {value}\n" for key, value in options.items()))
+
+    def start(self):
+        words = [BUILD / "egress-sidecar", "--config", self.config] + ([] if self.sandbox else ["--without-sandbox"])
+        env = {"PATH": os.environ["PATH"], "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+        with open(self.folder / "serve.log", "a", encoding="utf-8") as log:
+            self.process = self.lab.net.popen("proxy", *words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+        return self
+
+    def log(self):
+        return (self.folder / "serve.log").read_text(errors="replace")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.terminate()
+        status = self.process.wait(timeout=20)
+        self.process = None
+        text = self.log()
+        assert (status == 0 or self.may_fail) and "Sanitizer" not in text and "runtime error:" not in text, text[-6000:]
