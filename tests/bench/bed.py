@@ -236,12 +236,9 @@ class Signed:
         self.authority.once(seconds=600)
         self.signed_s = time.monotonic() - begun
         documents = self.authority.documents()
-        self.cell, self.lock = Cell(self.authority, documents), threading.RLock()
-        self.ended = threading.Event()
+        self.cell = Cell(self.authority, documents)
         self.load(documents)
-        self.thread = threading.Thread(target=self._beats, daemon=True)
-        self.thread.start()
-        bed.ending.append(self.stop)
+        self.start(bed)
 
     def options(self, folder):
         keys = folder / "keys.json"
@@ -252,14 +249,26 @@ class Signed:
     def prepare(self, egress):
         pass
 
-    def _beats(self):
-        while not self.ended.wait(1):
-            with self.lock:
-                self.put({"beat": self.cell.beat()}, [])()
+    def start(self, bed):
+        self.lock, self.ended = threading.RLock(), threading.Event()
+        self.every(bed, 1, self.beat)
 
-    def stop(self):
-        self.ended.set()
-        self.thread.join()
+    def every(self, bed, seconds, act):
+        """`act` in time, under the lock, until the end."""
+        def turn():
+            while not self.ended.wait(seconds):
+                with self.lock:
+                    act()
+        thread = threading.Thread(target=turn, daemon=True)
+        thread.start()
+
+        def end():
+            self.ended.set()
+            thread.join()
+        bed.ending.append(end)
+
+    def beat(self):
+        self.put({"beat": self.cell.beat()}, [])()
 
     def held(self, act):
         """`act`, until the end of which no other beat is written: it would name what is not there yet."""
@@ -331,6 +340,77 @@ class Store(Signed):
 
     def put(self, puts, dels):
         body = self.etcd.transaction(puts, dels, self.authority.cell)
+        return lambda: timed(self.etcd.post, "/v3/kv/txn", body)
+
+
+class Fleet(Signed):
+    """Cells of a hundred leases each in one etcd; all of it signed here, with an authority's keys. What is changed is the cell of `here`."""
+
+    name = "etcd, a fleet"
+
+    def __init__(self, bed, cells, leases_each=100):
+        from authority import Authority
+        from control import Etcd
+        from many import Cell, group_of
+        folder = bed.folder / "authority"
+        folder.mkdir()
+        self.names = [f"c-{i:04}" for i in range(cells)]
+        self.authority = Authority(folder, cell=self.names[cells // 2])
+        self.etcd = Etcd(bed, bed.folder / "etcd")
+        self.etcd.start()
+        bed.ending.append(self.etcd.kill)
+        self.where, self.leases_each = f"etcd://{self.etcd.members()}", leases_each
+        keyset = {"keyset": self.authority.documents()["keyset"]}
+        self.cells = [Cell(self.authority, keyset, name) for name in self.names]
+        self.cell = self.cells[cells // 2]
+        self.groups = {}
+        for cell in self.cells:
+            self.groups.setdefault(group_of(cell.cell), []).append(cell)
+        self.put(keyset, [])()
+        self.fill()
+        self.start(bed)
+        self.beat()
+
+    def lease(self, cell, number):
+        from many import lease_name
+        return lease_name(cell * self.leases_each + number)
+
+    def fill(self):
+        """One transaction for each cell."""
+        self.signed_s = self.loaded_s = 0
+        for at, cell in enumerate(self.cells):
+            begun = time.monotonic()
+            puts = {"l/" + lease: cell.add(lease) for lease in (self.lease(at, i) for i in range(self.leases_each))}
+            puts["m"] = cell.named()
+            signed = time.monotonic()
+            self.etcd.post("/v3/kv/txn", self.etcd.transaction(puts, [], cell.cell))
+            self.signed_s += signed - begun
+            self.loaded_s += time.monotonic() - signed
+
+    def beat_of(self, group):
+        """The put of the beat of one group."""
+        from many import beat
+        first = self.groups[group][0]
+        first.beat_seq += 1
+        envelope = beat(self.authority, group, first.beat_seq, {cell.cell: cell.said() for cell in self.groups[group]}, first.epoch, first.keyset)
+        return self.etcd.transaction({"beat": envelope}, [], first.cell)["success"]
+
+    def beat(self):
+        self.etcd.post("/v3/kv/txn", {"success": [put for group in self.groups for put in self.beat_of(group)]})
+
+    def changing(self, cell, lease, edit):
+        """The transaction of a changed lease, its manifest and the beat of its group."""
+        from many import group_of
+        puts = {"l/" + lease: cell.lease(lease, edit), "m": cell.named()}
+        return {"success": self.etcd.transaction(puts, [], cell.cell)["success"] + self.beat_of(group_of(cell.cell))}
+
+    def change(self, lease, edit):
+        with self.lock:
+            body = self.changing(self.cell, lease, edit)
+            return self.held(lambda: timed(self.etcd.post, "/v3/kv/txn", body))
+
+    def put(self, puts, dels):
+        body = self.etcd.transaction(puts, dels)
         return lambda: timed(self.etcd.post, "/v3/kv/txn", body)
 
 

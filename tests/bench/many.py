@@ -65,16 +65,24 @@ def group_of(cell):
 class Cell:
     """The documents of one cell, and what changes them: each change has its lease, its manifest and a beat, signed before any clock runs."""
 
-    def __init__(self, authority, documents):
-        self.authority, self.cell = authority, authority.cell
+    def __init__(self, authority, documents, cell=None):
+        """Of a cell that the authority has signed; or of an empty one, when `documents` has nothing but the keyset."""
+        self.authority, self.cell = authority, cell or authority.cell
         self.payloads, self.entries = {}, {}
         for key, envelope in documents.items():
             if key.startswith("l/"):
                 self.keep(key[2:], payload_of(envelope))
-        manifest = json.loads(payload_of(documents["m"]))
-        self.epoch, self.seq, self.manifest = manifest["epoch"], manifest["seq"], payload_of(documents["m"])
-        self.beat_seq = int(time.time() * 1000)
-        self.keyset = json.loads(payload_of(documents["keyset"]))["ver"]
+        keyset = json.loads(payload_of(documents["keyset"]))
+        self.keyset, self.epoch, self.beat_seq = keyset["ver"], keyset["epoch_min"], int(time.time() * 1000)
+        self.manifest = payload_of(documents.get("m", b"\n"))
+        self.seq = json.loads(self.manifest)["seq"] if self.manifest else self.beat_seq
+
+    def add(self, lease):
+        """A lease that was not there before, signed."""
+        doc = lease_json(lease, epoch=self.epoch, cell=self.cell, rev=self.seq, nbf_ms=self.seq - 60000, exp_ms=self.seq + 86400000)
+        doc["network"].update(claimed_scope="declared", enforcement="enforce", rulesets=[])
+        self.keep(lease, packed(doc))
+        return self.authority.envelope("egress.lease/1", self.payloads[lease], "lease-1")
 
     def keep(self, lease, payload):
         self.payloads[lease] = payload
