@@ -20,6 +20,7 @@ static void check(const struct dns_query *query, const uint8_t *message, size_t 
 	memset(&again, 0x55, sizeof(again));
 	dns_answer_read(query, message, len, &answer);
 	dns_answer_read(query, message, len, &again);
+	tell("%s %u addresses, %u aliases", dns_outcome_word(answer.outcome), answer.addr_count, answer.chain_count);
 	REQUIRE(answer.outcome == again.outcome && answer.addr_count == again.addr_count);
 	REQUIRE(memcmp(answer.addrs, again.addrs, sizeof(answer.addrs)) == 0);
 	REQUIRE(answer.outcome <= DNS_OUTCOME_MALFORMED && answer.ttl_s <= INT32_MAX);

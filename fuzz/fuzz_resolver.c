@@ -341,6 +341,7 @@ static void on_query(void *arg, struct dns_net *net, int fd, bool over_tcp, cons
 	uint8_t out[DNS_MESSAGE_MAX + 2];
 
 	REQUIRE(is_asked_for(query, len));
+	tell("asked over %s", over_tcp ? "tcp" : "udp");
 	w.query_count++;
 	for (size_t i = 0; i < recipe->count; i++) {
 		const struct reply *r = &recipe->replies[i];
@@ -437,12 +438,24 @@ static bool is_backed(const struct lookup *l, const struct addr *addr)
 static void start_lookup(void);
 static void cancel_lookup(void);
 
+static void tell_done(const struct lookup *l, const struct dns_answer *answer)
+{
+	char text[ADDR_TEXT_MAX] = "no address";
+
+	if (answer->addr_count > 0)
+		addr_print(&answer->addrs[0], text);
+	tell("%s %s: %s, %u aliases, %s, %u in all, after %llu ms", names[l->name], l->type == DNS_TYPE_A ? "A" : "AAAA",
+	     dns_outcome_word(answer->outcome), answer->chain_count, text, answer->addr_count,
+	     (unsigned long long)(loop_now_ms(w.loop) - l->started_ms));
+}
+
 static void on_done(void *arg, const struct dns_answer *answer)
 {
 	struct lookup *l = arg;
 
 	REQUIRE(!w.in_call && l->started && !l->done && !l->cancelled);
 	l->done = true;
+	tell_done(l, answer);
 	REQUIRE(loop_now_ms(w.loop) <= l->started_ms + TOTAL_MS);
 	REQUIRE((answer->outcome == DNS_OUTCOME_ADDRESSES) == (answer->addr_count > 0));
 	REQUIRE(answer->outcome != DNS_OUTCOME_TRUNCATED);

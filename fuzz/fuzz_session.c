@@ -37,6 +37,10 @@ static const struct policy {
 	{ "allow tcp://a.test:99\nallow http://d.test\nallow tcp://93.184.216.0/24:22\n", "allow http://d.test\nallow tcp://93.184.0.0/16:22\n",
 	  { "d.test" }, { 80 }, false, true },
 	{ "", "allow any\n", { NULL }, { 0 }, false, false },
+	{ "allow tcp://a.test:99\nallow tcp://*.b.test:99\ndeny x.b.test\nallow https://c.test\nallow https://localhost\nallow https://intranet\n"
+	  "allow https://printer.local\nallow https://db.internal\nallow https://abc.onion\nallow https://nas.home.arpa\n"
+	  "limit connections 3 names 3 lookups_per_s 2 idle_ms 5000\n",
+	  "allow any\n", { "a.test", ".b.test", "c.test" }, { 99, 99, 443 }, false, false },
 };
 
 static const char *const names[] = { "a.test", "y.b.test", "c.test", "d.test", "x.b.test", "e.test", "localhost", "93.184.216.7" };
@@ -50,6 +54,17 @@ static const struct place {
 	{ "127.0.0.1", false },	   { "169.254.169.254", false }, { "0.0.0.0", false },	{ "93.184.218.1", true },
 	{ "2600:1406::1", true },  { "2600:1406::2", true },	 { "::1", false },	{ "64:ff9b::5db8:d822", false },
 	{ "fd00::1", false },	   { "::ffff:93.184.216.34", false }, { "2600:1406::3", true }, { "2001:db8::1", false },
+};
+
+/* More of what an AAAA may hold. */
+static const struct place places6[] = {
+	{ "::", false }, { "::1", false }, { "::ffff:127.0.0.1", false }, { "::ffff:10.0.0.5", false }, { "::ffff:169.254.169.254", false },
+	{ "::ffff:9.9.9.9", false }, { "::7f00:1", false }, { "::a9fe:a9fe", false }, { "64:ff9b::909:909", false }, { "2001:db8:64::a00:1", false },
+	{ "fec0::1", false }, { "feff:ffff::1", false }, { "fc12:3456::1", false }, { "fd12:3456:789a::1", false }, { "fdff:ffff::1", false },
+	{ "fe80::a9fe:a9fe", false }, { "febf:ffff::1", false }, { "2001:db8::1", false }, { "3fff::1", false }, { "3fff:fff:ffff::1", false },
+	{ "200::1", false }, { "4000::1", false }, { "5f00::1", false }, { "8000::1", false }, { "fe00::1", false }, { "ff02::1", false },
+	{ "ff0e::1", false }, { "2400:cb00::1", true }, { "2607:f8b0::1", true }, { "2a01:4f8::1", true }, { "2c0f:f248::1", true },
+	{ "2002:a00:1::1", false }, { "2001:0:a00:1::1", false },
 };
 
 struct guest {
@@ -90,12 +105,17 @@ static uint8_t take(void)
 	return w.at < w.end ? *w.at++ : 0;
 }
 
-static struct addr addr_at(unsigned i)
+static struct addr addr_of(const char *text)
 {
 	struct addr a;
 
-	REQUIRE(addr_parse(text_of(places[i % ARRAY_LEN(places)].text), &a));
+	REQUIRE(addr_parse(text_of(text), &a));
 	return a;
+}
+
+static struct addr addr_at(unsigned i)
+{
+	return addr_of(places[i % ARRAY_LEN(places)].text);
 }
 
 /* --- what may happen --- */
@@ -127,6 +147,12 @@ static bool passes(const struct policy *p, const struct addr *a)
 		if (addr_equal(&at, a))
 			return places[i].passes && !(p->denies_217 && a->family == ADDR_V4 && a->octets[2] == 217);
 	}
+	for (size_t i = 0; i < ARRAY_LEN(places6); i++) {
+		struct addr at = addr_of(places6[i].text);
+
+		if (addr_equal(&at, a))
+			return places6[i].passes;
+	}
 	return false;
 }
 
@@ -151,6 +177,7 @@ static bool is_owned(const struct policy *p, const struct endpoint *to)
 
 static void on_query(void *arg, const char *name, uint16_t type)
 {
+	tell("asked %s", name);
 	REQUIRE(is_allowed(w.now, name, 0) || is_allowed(w.before, name, 0));
 }
 
@@ -158,7 +185,10 @@ static void on_dial(void *arg, const struct endpoint *to)
 {
 	bool is_listed = w.now != NULL && w.now->lists_216 && to->port == 22 && to->addr.family == ADDR_V4 &&
 			 memcmp(to->addr.octets, "\x5d\xb8\xd8", 3) == 0;
+	char text[ADDR_TEXT_MAX];
 
+	addr_print(&to->addr, text);
+	tell("dialled %s", text);
 	REQUIRE(w.now != NULL && !w.is_revoked);
 	REQUIRE(is_listed || is_owned(w.now, to));
 }
@@ -174,6 +204,7 @@ static void on_record(void *arg, const struct record *r)
 
 	REQUIRE(r->source.port >= 1 && r->source.port <= w.guest_count);
 	REQUIRE(!g->has_ended);
+	tell("guest %d: %s%s", r->source.port - 1, r->event == RECORD_DECISION ? "" : "ends by ", reason_word(r->verdict.reason));
 	if (r->event != RECORD_DECISION) { /* of a stream that was refused, too */
 		REQUIRE(g->was_allowed);
 		g->has_ended = true;
@@ -320,9 +351,11 @@ static void step_answer(void)
 		a->act = PROXY_FAKE_ANSWER;
 	snprintf(a->name, sizeof(a->name), "%s", names[how & 7]);
 	for (uint8_t i = 0; i < count; i++) {
-		struct addr at = addr_at((take() & 7u) + (a->type == 28 ? 8u : 0u));
+		uint8_t which = take();
 
-		a->addrs[a->addr_count++] = at;
+		a->addrs[a->addr_count++] = a->type == 1     ? addr_at(which & 7u) :
+					    which & 0x40     ? addr_of(places6[(which & 0x3fu) % ARRAY_LEN(places6)].text) :
+							       addr_at((which & 7u) + 8u);
 	}
 }
 
@@ -336,7 +369,7 @@ static void step_origin(void)
 	w.proxy.origin_count++;
 	*o = (struct proxy_fake_origin){
 		.at = { .addr = addr_at(how & 15), .port = ports[how >> 4 & 3] },
-		.error = what & 1 ? ECONNREFUSED : what & 2 ? EHOSTUNREACH : 0,
+		.error = (const int[]){ 0, ECONNREFUSED, EHOSTUNREACH, EMFILE }[what & 3],
 		.after_ms = what >> 2 == 63 ? UINT64_MAX : (what >> 2) * 20u,
 	};
 }

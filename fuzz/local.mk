@@ -13,13 +13,14 @@
 FUZZ_TARGETS =
 check_PROGRAMS += $(FUZZ_TARGETS)
 TESTS += $(FUZZ_TARGETS)
-EXTRA_DIST += fuzz/README.md fuzz/corpus fuzz/coverage fuzz/dict fuzz/mutants fuzz/run
+EXTRA_DIST += fuzz/README.md fuzz/corpus fuzz/coverage fuzz/dict fuzz/mutants fuzz/run fuzz/seeds
 
 if FUZZING
 FUZZ_LIBS = $(FUZZ_LDFLAGS)
 else
 check_LIBRARIES = libreplay.a
 libreplay_a_SOURCES = fuzz/replay.c
+TESTS += fuzz/seeds/seeds.py
 FUZZ_LIBS = libreplay.a
 endif
 
