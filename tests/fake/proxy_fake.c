@@ -292,6 +292,7 @@ struct world *proxy_fake_world(struct proxy_fake *p, const char *ceiling, const 
 void proxy_fake_adopt(struct proxy_fake *p, struct world *world)
 {
 	must(worker_adopt(p->worker, world, NULL) == ERR_OK);
+	must(p->door == NULL || worker_adopt(p->door, world, NULL) == ERR_OK);
 	world_unref(world);
 }
 
@@ -343,10 +344,22 @@ void proxy_fake_begin(struct proxy_fake *p)
 	gate_set_control(p->shared.gate, GATE_LIVE);
 }
 
+static void close_door(struct proxy_fake *p)
+{
+	if (p->door == NULL)
+		return;
+	must(worker_drain(p->door, NULL) == ERR_OK);
+	must(loop_fake_advance(p->door->loop, SESSION_ENDING_MS + 200, TURNS_MAX));
+	must(worker_session_count(p->door) == 0);
+	worker_destroy(p->door);
+	p->door = NULL;
+}
+
 void proxy_fake_end(struct proxy_fake *p)
 {
 	struct loop *loop = p->worker->loop;
 
+	close_door(p);
 	must(worker_drain(p->worker, NULL) == ERR_OK);
 	for (uint32_t slot = 0; slot < ARRAY_LEN(p->slots); slot++)
 		must(worker_revoke(p->worker, slot, REASON_DRAINING, NULL) == ERR_OK);
@@ -364,14 +377,35 @@ void proxy_fake_end(struct proxy_fake *p)
 	gate_destroy(p->shared.gate);
 }
 
-int proxy_fake_guest(struct proxy_fake *p, uint16_t port)
+static int arrive(struct worker *at, uint16_t port)
 {
 	struct endpoint source = { .addr = addr_v4((const uint8_t[4]){ 198, 51, 100, 1 }), .port = port };
 	int ends[2];
 
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-	session_accept(p->worker, ends[0], "main", &source);
+	session_accept(at, ends[0], "main", &source);
 	return ends[1];
+}
+
+int proxy_fake_guest(struct proxy_fake *p, uint16_t port)
+{
+	return arrive(p->worker, port);
+}
+
+int proxy_fake_knock(struct proxy_fake *p, uint16_t port)
+{
+	struct worker_options options = { .index = 1, .channels = 1, .dns_sockets = &p->sockets };
+
+	if (p->door == NULL) {
+		must(worker_create(&p->shared, &options, p->worker->world, &p->door) == ERR_OK);
+		loop_fake_script(p->door->loop, on_ready_asked, NULL, p);
+	}
+	return arrive(p->door, port);
+}
+
+void proxy_fake_let_knock(struct proxy_fake *p)
+{
+	must(loop_fake_settle(p->door->loop, TURNS_MAX));
 }
 
 void proxy_fake_advance(struct proxy_fake *p, uint64_t ms)

@@ -37,7 +37,8 @@ struct proxy_fake_origin {
 };
 
 struct proxy_fake {
-	struct worker *worker;       /* owned */
+	struct worker *worker;       /* owned; the home of every lease */
+	struct worker *door;         /* owned; where guests that knock arrive; NULL: none did yet */
 	struct worker_shared shared;
 	struct dns_net *net;         /* owned */
 	struct ares_link_sockets sockets;
@@ -70,6 +71,12 @@ void proxy_fake_adopt(struct proxy_fake *p, struct world *world);
 uint32_t proxy_fake_slot(struct proxy_fake *p, const char *lease);
 /* A guest arrives at listener "main" from 198.51.100.1:`port`. Returns its end, non-blocking. */
 int proxy_fake_guest(struct proxy_fake *p, uint16_t port);
+/*
+ * A guest arrives at another worker, which has a loop of its own: what it sends until `proxy_fake_let_knock` is read there. The session is
+ * then on its way: its home looks into its mailbox when time goes on. Returns the guest's end.
+ */
+int proxy_fake_knock(struct proxy_fake *p, uint16_t port);
+void proxy_fake_let_knock(struct proxy_fake *p);
 /* Go on; aborts when something spins. */
 void proxy_fake_advance(struct proxy_fake *p, uint64_t ms);
 uint64_t proxy_fake_now_ms(const struct proxy_fake *p);

@@ -213,7 +213,8 @@ static struct guest *find(const char *id)
 	return NULL;
 }
 
-static void ask(const char *id, const char *host, uint16_t port)
+/* A guest arrives and asks: at the home of its lease, or at another worker (`knocks`), and then its home has not heard of it yet. */
+static void ask(const char *id, const char *host, uint16_t port, bool knocks)
 {
 	uint8_t bytes[300] = { 5, 1, 0, 5, 1, 0, 3, (uint8_t)strlen(host) };
 	struct guest *g = &told.guests[told.guest_count++];
@@ -224,14 +225,22 @@ static void ask(const char *id, const char *host, uint16_t port)
 	memcpy(bytes + 8, host, strlen(host));
 	bytes[len++] = (uint8_t)(port >> 8);
 	bytes[len++] = (uint8_t)port;
-	g->fd = proxy_fake_guest(&told.proxy, (uint16_t)told.guest_count);
+	g->fd = (knocks ? proxy_fake_knock : proxy_fake_guest)(&told.proxy, (uint16_t)told.guest_count);
 	cr_assert_eq(send(g->fd, bytes, len, 0), (ssize_t)len);
-	proxy_fake_advance(&told.proxy, 0);
+	if (knocks)
+		proxy_fake_let_knock(&told.proxy);
+	else
+		proxy_fake_advance(&told.proxy, 0);
 }
 
 static void line_ask(char **words, size_t count)
 {
-	ask(words[1], words[2], (uint16_t)number(words[3]));
+	ask(words[1], words[2], (uint16_t)number(words[3]), false);
+}
+
+static void line_knock(char **words, size_t count)
+{
+	ask(words[1], words[2], (uint16_t)number(words[3]), true);
 }
 
 /* Many guests at once, for names a0.TAIL, a1.TAIL, … */
@@ -242,7 +251,7 @@ static void line_flood(char **words, size_t count)
 
 		snprintf(id, sizeof(id), "%s%lu", words[1], (unsigned long)i);
 		snprintf(name, sizeof(name), "a%lu.%s", (unsigned long)i, words[3]);
-		ask(id, name, (uint16_t)number(words[4]));
+		ask(id, name, (uint16_t)number(words[4]), false);
 	}
 }
 
@@ -266,12 +275,14 @@ static void line_at(char **words, size_t count)
 static void line_revoke(char **words, size_t count)
 {
 	uint32_t slot = proxy_fake_slot(&told.proxy, "guest");
+	const char *how = count > 1 ? words[1] : "";
 
 	gate_set_slot(told.proxy.shared.gate, slot, GATE_SLOT_REVOKED);
-	if (count > 1 && strcmp(words[1], "quietly") == 0)
+	if (strcmp(how, "quietly") == 0)
 		return;
 	cr_assert_eq(worker_revoke(told.proxy.worker, slot, REASON_LEASE_REVOKED, NULL), ERR_OK);
-	proxy_fake_advance(&told.proxy, 0);
+	if (strcmp(how, "unheard") != 0)
+		proxy_fake_advance(&told.proxy, 0);
 }
 
 static void line_next_generation(char **words, size_t count)
@@ -366,6 +377,7 @@ static const struct {
 	{ "scenario", 2, line_scenario }, { "ceiling", 2, line_ceiling }, { "lease", 2, line_lease },
 	{ "policy", 1, line_policy },	  { "family", 2, line_family },	  { "dns", 5, line_dns },
 	{ "origin", 4, line_origin },	  { "ask", 4, line_ask },	  { "flood", 5, line_flood },
+	{ "knock", 4, line_knock },
 	{ "leave", 2, line_leave },	  { "at", 2, line_at },		  { "revoke", 1, line_revoke },
 	{ "flush", 1, line_flush },	  { "next_generation", 1, line_next_generation },
 	{ "silence", 1, line_silence },
