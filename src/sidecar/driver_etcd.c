@@ -72,7 +72,7 @@ static bool can_resume(enum frames_break why)
 	       why == FRAMES_BREAK_DENIED;
 }
 
-static void lose(struct driver_etcd *d, enum frames_break why, uint64_t wait_ms)
+static void lose(struct driver_etcd *d, enum frames_break why)
 {
 	hang_up(d);
 	if (!can_resume(why))
@@ -83,15 +83,13 @@ static void lose(struct driver_etcd *d, enum frames_break why, uint64_t wait_ms)
 		etcd_client_drop_token(&d->client);
 	log_limited(&d->complaint, LOG_LEVEL_WARN, "store_stream_lost why=%s member=%s", frames_break_word(why),
 		    endpoints_url(&d->client.endpoints));
-	ask_after(d, wait_ms);
 	d->events->on_break(d->arg, why);
 }
 
 static void fail(struct driver_etcd *d, enum frames_break why)
 {
-	uint64_t wait_ms = endpoints_fail(&d->client.endpoints);
-
-	lose(d, why, wait_ms);
+	lose(d, why);
+	ask_after(d, endpoints_fail(&d->client.endpoints));
 }
 
 static void tell(struct driver_etcd *d, enum etcd_part part, const struct etcd_pair *pair)
@@ -382,7 +380,8 @@ static void on_relist(struct frames_source *s)
 	/* It is at that already. */
 	if (!d->is_listed)
 		return;
-	lose(d, FRAMES_BREAK_RELIST, endpoints_jitter(RELIST_GAP_MS));
+	lose(d, FRAMES_BREAK_RELIST);
+	ask_after(d, endpoints_jitter(RELIST_GAP_MS));
 }
 
 static void on_close(struct frames_source *s)

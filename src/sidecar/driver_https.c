@@ -79,8 +79,8 @@ static void on_settled(void *arg)
 	d->events->on_settled(d->arg);
 }
 
-/* The stream is lost. What it still owes of a snapshot is asked for from the start. */
-static void lose(struct driver_https *d, enum frames_break why, uint64_t wait_ms)
+/* The stream is lost. What it still owes of a snapshot is asked for from the start; when, is the caller's to say. */
+static void lose(struct driver_https *d, enum frames_break why)
 {
 	if (why != FRAMES_BREAK_RELIST)
 		on_settled(d);
@@ -91,15 +91,13 @@ static void lose(struct driver_https *d, enum frames_break why, uint64_t wait_ms
 	d->is_in_snapshot = false;
 	log_limited(&d->complaint, LOG_LEVEL_WARN, "control_stream_lost why=%s endpoint=%s", frames_break_word(why),
 		    endpoints_url(&d->endpoints));
-	ask_after(d, wait_ms);
 	d->events->on_break(d->arg, why);
 }
 
 static void fail(struct driver_https *d, enum frames_break why)
 {
-	uint64_t wait_ms = endpoints_fail(&d->endpoints);
-
-	lose(d, why, wait_ms);
+	lose(d, why);
+	ask_after(d, endpoints_fail(&d->endpoints));
 }
 
 static bool is_in_place(const struct driver_https *d, const struct https_frame *frame)
@@ -181,8 +179,9 @@ static void on_frame(struct driver_https *d, const struct https_frame *frame)
 	if (frame->kind == HTTPS_FRAME_BYE) {
 		uint64_t wait_ms = frame->retry_ms < BYE_MAX_MS ? frame->retry_ms : BYE_MAX_MS;
 
+		lose(d, FRAMES_BREAK_BYE);
 		endpoints_fail(&d->endpoints);
-		lose(d, FRAMES_BREAK_BYE, endpoints_jitter(wait_ms));
+		ask_after(d, endpoints_jitter(wait_ms));
 		return;
 	}
 	endpoints_succeed(&d->endpoints);
@@ -226,7 +225,8 @@ static void on_mute(void *arg)
 		return;
 	}
 	poll_instead(d);
-	lose(d, FRAMES_BREAK_TIMEOUT, 0);
+	lose(d, FRAMES_BREAK_TIMEOUT);
+	ask_after(d, 0);
 }
 
 /* A poll that ended as it should: the next one, not at once. */
@@ -242,7 +242,8 @@ static void on_status(struct driver_https *d, unsigned status)
 {
 	if (status == 410) {
 		d->cursor[0] = '\0';
-		lose(d, FRAMES_BREAK_COMPACTED, endpoints_jitter(POLL_GAP_MS));
+		lose(d, FRAMES_BREAK_COMPACTED);
+		ask_after(d, endpoints_jitter(POLL_GAP_MS));
 		return;
 	}
 	/* What does not stream may still answer. */
@@ -320,7 +321,8 @@ static void on_relist(struct frames_source *s)
 	if (d->is_in_snapshot || d->cursor[0] == '\0')
 		return;
 	d->cursor[0] = '\0';
-	lose(d, FRAMES_BREAK_RELIST, endpoints_jitter(RELIST_GAP_MS));
+	lose(d, FRAMES_BREAK_RELIST);
+	ask_after(d, endpoints_jitter(RELIST_GAP_MS));
 }
 
 static void on_close(struct frames_source *s)

@@ -128,14 +128,22 @@ class StoreFault(Exception):
 
 
 class Etcd:
-    """One or three real members in the proxy's namespace; everything through the gateway."""
+    """One or three real members in the proxy's namespace; everything through the gateway. `tls`: a folder with server, client and ca.pem."""
 
-    def __init__(self, lab, folder, members=1, arguments=()):
-        self.lab, self.folder, self.arguments = lab, folder, list(arguments)
+    ALONE = 4711  # group of member 0, so that its packets can be told from the others'
+
+    def __init__(self, lab, folder, members=1, arguments=(), tls=None):
+        self.lab, self.folder, self.arguments, self.tls = lab, folder, list(arguments), tls
+        self.scheme = "https" if tls else "http"
+        if tls:
+            self.arguments += ["--cert-file", tls / "server.pem", "--key-file", tls / "server.key", "--client-cert-auth", "--trusted-ca-file", tls / "ca.pem"]
+            self.context = ssl.create_default_context(cafile=tls / "ca.pem")
+            self.context.load_cert_chain(tls / "client.pem", tls / "client.key")
         self.client = [42379 + 10 * i for i in range(members)]
         self.peer = [42380 + 10 * i for i in range(members)]
         self.processes = [None] * members
         self.user = self.token = None
+        self.first = 0  # member that is written to, if it lives
         folder.mkdir()
 
     def members(self, host="127.0.0.1"):
@@ -144,10 +152,10 @@ class Etcd:
     def start(self, *which):
         cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self.peer))
         for i in which or range(len(self.client)):
-            own, peer = f"http://127.0.0.1:{self.client[i]}", f"http://127.0.0.1:{self.peer[i]}"
+            own, peer = f"{self.scheme}://127.0.0.1:{self.client[i]}", f"http://127.0.0.1:{self.peer[i]}"
             log = open(self.folder / f"m{i}.log", "a", encoding="utf-8")
             self.processes[i] = self.lab.net.popen(
-                "proxy", "etcd", "--name", f"m{i}", "--data-dir", self.folder / f"m{i}", "--listen-client-urls", own, "--advertise-client-urls", own,
+                "proxy", *self._as_whom(i), "etcd", "--name", f"m{i}", "--data-dir", self.folder / f"m{i}", "--listen-client-urls", own, "--advertise-client-urls", own,
                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster, "--log-level", "error",
                 "--heartbeat-interval", "100", "--election-timeout", "1000", *self.arguments, stdout=log, stderr=subprocess.STDOUT)
         wait_for(self.is_healthy, 30)
@@ -167,22 +175,50 @@ class Etcd:
                 self.processes[i].wait()
                 self.processes[i] = None
 
-    def copy(self, name):
-        shutil.copytree(self.folder / "m0", self.folder / name)
+    def _as_whom(self, i):
+        """Member 0 of several has a group of its own."""
+        return [] if len(self.client) == 1 or i > 0 else ["setpriv", f"--regid={self.ALONE}", "--clear-groups"]
+
+    def part(self):
+        """Cut member 0 off from the others; its clients still reach it. Writes go to the others from now on."""
+        ports = ", ".join(map(str, self.peer))
+        rules = ["add table ip parted", "add chain ip parted out { type filter hook output priority 0; }",
+                 f"add rule ip parted out meta skgid {self.ALONE} tcp dport {{ {ports} }} drop",
+                 f"add rule ip parted out meta skgid {self.ALONE} tcp sport {{ {ports} }} drop",
+                 f"add rule ip parted out tcp dport {self.peer[0]} drop"]
+        self.lab.net.run("proxy", "nft", "-f", "-", input="\n".join(rules) + "\n")
+        self.first = 1
+
+    def join(self):
+        self.lab.net.run("proxy", "nft", "delete table ip parted")
+        self.first = 0
+
+    def ctl(self, *words, endpoint=True):
+        at = ["--endpoints", f"{self.scheme}://127.0.0.1:{self.client[0]}"] if endpoint else []
+        return self.lab.net.run("proxy", "env", "ETCDCTL_API=3", "etcdctl", *at, *words)
+
+    def save(self, name):
+        """A backup, as operators make it."""
+        self.ctl("snapshot", "save", self.folder / name)
 
     def restore(self, name):
+        """Of a dead single member."""
         shutil.rmtree(self.folder / "m0")
-        shutil.copytree(self.folder / name, self.folder / "m0")
+        peer = f"http://127.0.0.1:{self.peer[0]}"
+        self.ctl("snapshot", "restore", self.folder / name, "--name", "m0", "--data-dir", self.folder / "m0", "--initial-cluster", f"m0={peer}",
+                 "--initial-advertise-peer-urls", peer, endpoint=False)
 
     @staticmethod
     def _64(data):
         return base64.b64encode(data).decode()
 
     def post(self, path, body):
-        alive = [i for i, process in enumerate(self.processes) if process is not None]
+        alive = [i for i, process in enumerate(self.processes) if process is not None and i >= self.first]
         connection = http.client.HTTPConnection("127.0.0.1", self.client[alive[0]] if alive else 1, timeout=5)
         with self.lab.net.inside("proxy"):
             connection.sock = socket.create_connection(("127.0.0.1", connection.port), 5)
+        if self.tls:
+            connection.sock = self.context.wrap_socket(connection.sock, server_hostname="127.0.0.1")
         headers = {"Authorization": self.token} if self.token else {}
         try:
             connection.request("POST", path, json.dumps(body), headers)

@@ -1,12 +1,14 @@
 """Signed policy out of real etcd: changes, the three ways in which a watch freezes in silence, lost quorum, tokens that end, and a store that lies."""
 import json
+import re
 import signal
 import time
 
 import pytest
-from control import CELL, RULES, Control, Etcd
+from control import CELL, RULES, Control, Etcd, StoreFault
 from lab import wait_for
 from socks import FAILURE, NOT_ALLOWED, OK
+from test_https import tls  # noqa: F401 (a fixture)
 
 BOUND_S = 6  # refuse_after_s and what a loaded machine needs
 DAEMON = "refuse_after_s = 4\ncut_after_s = 30\n"
@@ -19,8 +21,8 @@ class Fleet:
         self.egress, self.lab, self.folder = egress, lab, tmp_path
         self.control = self.etcd = self.e = None
 
-    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1"):
-        self.etcd = Etcd(self.lab, self.folder / "etcd", members, arguments)
+    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1", tls=None):
+        self.etcd = Etcd(self.lab, self.folder / "etcd", members, arguments, tls)
         self.etcd.start()
         self.control = Control(self.etcd)
         self.control.start(ls_one=RULES)
@@ -113,9 +115,7 @@ def test_freeze_one_a_compacted_watch_is_left_and_everything_listed(fleet):
 def test_freeze_two_a_store_from_the_past_is_noticed_and_its_documents_refused(fleet):
     f = fleet.start()
     f.control.stop()
-    f.etcd.kill()
-    f.etcd.copy("past")
-    f.etcd.start()
+    f.etcd.save("past")
     f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
     for _ in range(20):
         f.control.beat()
@@ -139,6 +139,28 @@ def test_freeze_three_a_member_without_quorum_is_left(fleet):
     assert f.etcd.processes[0].poll() is None
     f.etcd.start(1, 2)
     wait_for(lambda: f.ask() == OK, 20)
+
+
+def test_a_member_that_was_cut_off_is_left_for_one_that_has_the_quorum(fleet):
+    f = fleet.start(members=3)
+    f.etcd.part()
+
+    def changed():
+        """The others may be electing: what was on its way to the old leader is lost, and is said again."""
+        try:
+            f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
+        except (OSError, StoreFault):
+            return False
+        return True
+    try:
+        # What was under way to it still arrives; then it notices.
+        wait_for(lambda: re.search(rf"why=(no_leader|closed) member=http://127.0.0.1:{f.etcd.client[0]}", f.log()), 30)
+        wait_for(changed, 30)
+        wait_for(lambda: f.ask() == NOT_ALLOWED, 30)
+        assert f.ask("plain.test") == OK
+        assert f.etcd.processes[0].poll() is None
+    finally:
+        f.etcd.join()
 
 
 def test_one_member_of_three_may_die(fleet):
@@ -168,12 +190,40 @@ def test_a_token_that_ends_is_asked_for_again(fleet):
     f = fleet.start(arguments=["--auth-token-ttl", "2"], sidecar=f"etcd_user = proxy\netcd_password = {folder}/password\n", prepare=enable)
     time.sleep(5)
     assert f.ask() == OK
+    # The watch outlives its token: nothing was lost, and what changes now comes through it.
+    f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
+    wait_for(lambda: f.ask() == NOT_ALLOWED, 5)
+    assert "store_stream_lost" not in f.log()
+    f.control.change(ls_one=RULES)
+    wait_for(lambda: f.ask() == OK, 5)
     f.etcd.kill()
     f.etcd.start()
     wait_for(lambda: f.ask() == OK, 15)
     f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
     wait_for(lambda: f.ask() == NOT_ALLOWED, 10)
     assert "why=denied" in f.log()
+
+
+def test_members_behind_mutual_tls(fleet, tls):  # noqa: F811
+    shared = fleet.egress.folder / "tls"
+    shared.mkdir()
+    for name in ("ca.pem", "client.pem", "client.key", "intruder.pem", "intruder.key"):
+        (shared / name).write_bytes((tls / name).read_bytes())
+
+    def options(who):
+        return f"tls_ca = {shared}/ca.pem\ntls_certificate = {shared}/{who}.pem\ntls_key = {shared}/{who}.key\n"
+    f = fleet.start(tls=tls, sidecar=options("client"))
+    assert f.ask() == OK
+    f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
+    wait_for(lambda: f.ask() == NOT_ALLOWED, 5)
+    # A certificate of nobody's authority gets nothing, and what was held runs out.
+    f.e.sidecar.terminate()
+    assert f.e.sidecar.wait(20) == 0
+    f.e.sidecar_options = f.e.sidecar_options.replace("/client.", "/intruder.")
+    f.e.configure(DAEMON)
+    f.e.start_sidecar()
+    wait_for(lambda: f.ask("plain.test") == FAILURE, 15)
+    assert "store_not_reached" in f.log()
 
 
 def test_a_store_that_lies_changes_nothing(fleet):
