@@ -107,7 +107,7 @@ void report_string(struct sink *out, const char *text)
 }
 
 /* A name is a part of a path as it is. */
-static bool is_name(const char *name)
+bool report_is_name(const char *name)
 {
 	size_t len = strlen(name);
 
@@ -120,7 +120,7 @@ enum err report_open(struct loop *loop, const struct report_options *options, st
 	struct report *r;
 	enum err e;
 
-	if (!is_name(options->proxy))
+	if (!report_is_name(options->proxy))
 		return ERR_INVALID;
 	r = alloc_zeroed(sizeof(*r));
 	if (r == NULL)

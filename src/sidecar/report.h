@@ -5,6 +5,7 @@
 #ifndef EGRESS_SIDECAR_REPORT_H
 #define EGRESS_SIDECAR_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/attr.h"
@@ -24,6 +25,8 @@ struct report_options {
 	struct http_options tls;
 };
 
+/* Can it be a part of a path as it is? */
+bool report_is_name(const char *name);
 /* INVALID: an address, a name or half of a certificate pair that cannot be used. */
 enum err report_open(struct loop *loop, const struct report_options *options, struct report **out_report) ATTR_MUST_CHECK;
 /* Accepts NULL. */

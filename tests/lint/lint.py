@@ -16,7 +16,7 @@ import rules_form
 import rules_structure
 from tree import Finding, Tree
 
-NOT_IN_DAEMON = ["libjansson", "libcurl", "libpsl", "libidn2"]
+NOT_IN_DAEMON = ["libjansson", "libcurl", "libz", "libpsl", "libidn2"]
 
 
 def compile_header(tree, header, compiler, build):
