@@ -3,7 +3,7 @@ FUZZ_TARGETS += fuzz_etcd_line fuzz_https_frame fuzz_publish
 fuzz_publish_SOURCES = fuzz/fuzz_publish.c
 fuzz_publish_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a libconfig.a \
 	libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CURL_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(FUZZ_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(ZLIB_LIBS) $(CARES_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(FUZZ_LIBS)
 fuzz_etcd_line_SOURCES = fuzz/fuzz_etcd_line.c
 fuzz_etcd_line_LDADD = libsidecar.a libdocument.a libbase.a $(JANSSON_LIBS) $(CRYPTO_LIBS) $(FUZZ_LIBS)
 fuzz_https_frame_SOURCES = fuzz/fuzz_https_frame.c

@@ -199,7 +199,14 @@ static void check_sidecar(const struct checker *k, enum config_reader reader)
 		need_key(k, s->proxy != NULL, "proxy", "to say in its reports who it is");
 	if (s->reports != NULL && strncmp(s->reports, "https://", 8) != 0)
 		fault_add(k->faults, line_of(k, "sidecar", "reports"), FAULT_ERROR, "bad_value", "expected https://HOST…");
-	if (s->proxy != NULL && s->reports == NULL && s->source.kind != OPTION_SOURCE_HTTPS)
+	if (s->decisions != NULL)
+		need_key(k, s->proxy != NULL, "proxy", "to say whose decisions they are");
+	if (s->decisions != NULL && strncmp(s->decisions, "https://", 8) != 0)
+		fault_add(k->faults, line_of(k, "sidecar", "decisions"), FAULT_ERROR, "bad_value", "expected https://HOST…");
+	if (k->c->daemon.audit == OPTION_AUDIT_REQUIRED && k->c->daemon.records == NULL && s->decisions == NULL)
+		fault_add(k->faults, line_of(k, "daemon", "audit"), FAULT_ERROR, "missing_key",
+			  "audit = required needs somewhere to keep records: records in [daemon] or decisions in [sidecar]");
+	if (s->proxy != NULL && s->reports == NULL && s->decisions == NULL && s->source.kind != OPTION_SOURCE_HTTPS)
 		need_key(k, false, "reports", "because proxy is given and the source takes no reports");
 	if ((s->etcd_user == NULL) != (s->etcd_password == NULL))
 		need_key(k, false, s->etcd_user == NULL ? "etcd_user" : "etcd_password", "because the other one is given");

@@ -49,6 +49,7 @@ struct option_source {
 
 /* Enumerators of the CHOICE options, in the order of their words. */
 enum option_family { OPTION_FAMILY_PREFER6, OPTION_FAMILY_PREFER4, OPTION_FAMILY_ONLY4, OPTION_FAMILY_ONLY6 };
+enum option_audit { OPTION_AUDIT_BEST_EFFORT, OPTION_AUDIT_REQUIRED };
 enum option_bound_address { OPTION_BOUND_ZEROS, OPTION_BOUND_TRUTHFUL };
 enum option_log_level { OPTION_LOG_ERROR, OPTION_LOG_WARN, OPTION_LOG_INFO, OPTION_LOG_DEBUG };
 enum option_trust { OPTION_TRUST_SIGNED, OPTION_TRUST_LOCAL };

@@ -17,8 +17,7 @@ struct fold_entry {
 	uint64_t since_ms;
 	uint32_t count;        /* kept so far */
 	uint64_t first_wall_ms;
-	void *last;            /* the caller's; NULL while nothing repeated */
-	struct record *record; /* of `last` */
+	struct record *last;   /* owned; NULL while nothing repeated */
 };
 
 enum err fold_init(struct fold *f, size_t entries_max, fold_done_fn *on_done, void *arg)
@@ -78,11 +77,13 @@ static void end(struct fold *f, struct fold_entry *entry)
 	list_remove(&f->by_age, &entry->age);
 	if (entry->last != NULL) {
 		f->held--;
+		f->repeats -= entry->count;
 		if (entry->count > 1) {
-			entry->record->count = entry->count;
-			entry->record->first_wall_ms = entry->first_wall_ms;
+			entry->last->count = entry->count;
+			entry->last->first_wall_ms = entry->first_wall_ms;
 		}
 		f->on_done(f->arg, entry->last);
+		alloc_free(entry->last);
 	}
 	alloc_free(entry);
 }
@@ -105,33 +106,35 @@ static void begin(struct fold *f, const uint64_t hash[2], uint64_t now_ms)
 	list_push_back(&f->by_age, &entry->age);
 }
 
-enum fold_result fold_offer(struct fold *f, struct record *record, void *owner, uint64_t now_ms,
-			    void **out_replaced)
+static enum fold_result keep(struct fold *f, struct fold_entry *entry, const struct record *record)
+{
+	if (entry->last == NULL) {
+		entry->last = alloc_zeroed(sizeof(*entry->last));
+		if (entry->last == NULL)
+			return FOLD_PASS;
+		entry->first_wall_ms = record->wall_ms;
+		f->held++;
+	}
+	*entry->last = *record;
+	entry->count++;
+	f->repeats++;
+	return FOLD_KEPT;
+}
+
+enum fold_result fold_offer(struct fold *f, const struct record *record, uint64_t now_ms)
 {
 	uint64_t hash[2];
 	struct htab_node *node;
-	struct fold_entry *entry;
 
 	if (!can_repeat(record))
 		return FOLD_PASS;
 	fold_expire(f, now_ms);
 	hash_record(f, record, hash);
 	node = htab_find(&f->entries, hash[0], is_same, &hash[1]);
-	if (node == NULL) {
-		begin(f, hash, now_ms);
-		return FOLD_PASS;
-	}
-	entry = CONTAINER_OF(node, struct fold_entry, node);
-	if (entry->last == NULL) {
-		entry->first_wall_ms = record->wall_ms;
-		f->held++;
-	} else {
-		*out_replaced = entry->last;
-	}
-	entry->last = owner;
-	entry->record = record;
-	entry->count++;
-	return FOLD_KEPT;
+	if (node != NULL)
+		return keep(f, CONTAINER_OF(node, struct fold_entry, node), record);
+	begin(f, hash, now_ms);
+	return FOLD_PASS;
 }
 
 void fold_expire(struct fold *f, uint64_t now_ms)
@@ -163,4 +166,9 @@ size_t fold_count(const struct fold *f)
 size_t fold_held(const struct fold *f)
 {
 	return f->held;
+}
+
+uint64_t fold_repeats(const struct fold *f)
+{
+	return f->repeats;
 }

@@ -18,35 +18,38 @@
 #define FOLD_WINDOW_MS 10000
 #define FOLD_ENTRIES_MAX 4096
 
-/* A fold is over; `last` is what fold_offer kept, its record now counted. The receiver owns it again. */
-typedef void fold_done_fn(void *arg, void *last);
+/* A fold is over: the last repetition, counted for all of them; borrowed for the call. */
+typedef void fold_done_fn(void *arg, const struct record *last);
 
 struct fold {
 	struct hash_key keys[2]; /* random: nobody outside can make two denials look alike */
 	struct htab entries;     /* of struct fold_entry, owned */
 	struct list by_age;      /* the same, oldest first */
 	size_t entries_max, held;
+	uint64_t repeats;        /* kept and not come out */
 	fold_done_fn *on_done;
 	void *arg; /* borrowed */
 };
 
 enum fold_result {
-	FOLD_PASS, /* not a repetition: still the caller's */
-	FOLD_KEPT, /* the fold's until on_done */
+	FOLD_PASS, /* not a repetition */
+	FOLD_KEPT, /* copied or counted; on_done tells of it */
 };
 
 enum err fold_init(struct fold *f, size_t entries_max, fold_done_fn *on_done, void *arg) ATTR_MUST_CHECK;
 /* Everything kept must have come out (fold_flush). */
 void fold_finish(struct fold *f);
-/* `owner` holds *record. KEPT may give back the repetition kept before in *out_replaced (else it is left alone). */
-enum fold_result fold_offer(struct fold *f, struct record *record, void *owner, uint64_t now_ms, void **out_replaced);
+/* Without memory for a copy a repetition passes. */
+enum fold_result fold_offer(struct fold *f, const struct record *record, uint64_t now_ms);
 /* End the folds that are older than the window. */
 void fold_expire(struct fold *f, uint64_t now_ms);
 /* End all of them. */
 void fold_flush(struct fold *f);
 /* Folds that are open. */
 size_t fold_count(const struct fold *f);
-/* Records that are kept. */
+/* Records that are kept and will come out. */
 size_t fold_held(const struct fold *f);
+/* Repetitions that those stand for. */
+uint64_t fold_repeats(const struct fold *f);
 
 #endif

@@ -6,5 +6,6 @@ libcontrol_a_SOURCES = \
 	src/control/command.c src/control/command.h \
 	src/control/fold.c src/control/fold_internal.h \
 	src/control/packet_internal.h \
+	src/control/record_ring.c src/control/record_ring.h \
 	src/control/record_stream.c src/control/record_stream.h
 EXTRA_DIST += src/control/README.md

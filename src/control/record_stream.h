@@ -1,6 +1,6 @@
 /*
- * Bounded queue of records from the workers to a descriptor that the sidecar opened: encodes, numbers, folds repeated denials, counts
- * what it drops. Writing happens on one thread; workers hand records over. Never blocks a worker.
+ * Records from the workers into the ring: encodes, numbers, folds repeated denials, counts what finds no room. Everything happens on the
+ * worker's own thread, before its guest is told, and without the kernel: what a guest has seen the effect of is in memory that outlives us.
  */
 #ifndef EGRESS_CONTROL_RECORD_STREAM_H
 #define EGRESS_CONTROL_RECORD_STREAM_H
@@ -11,35 +11,33 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "control/record_ring.h"
 #include "decision/record.h"
 #include "decision/record_json.h"
-#include "metrics/metrics.h"
-#include "net/loop.h"
 
 struct record_stream;
 
 /*
- * One stream for the process, writing on `loop` (the main one). `metrics` is that loop's block; `observer` is copied, its texts are borrowed
- * until destroy. At most `queue_max` records wait; the last quarter of it is kept for what is not "allowed" or its close. Repeated
- * denials of one lease, target and reason within 10 seconds become one record with a count, written when those are over.
+ * A ring of `bytes` with a lane for each of `workers`. `observer` is copied, its texts are borrowed until destroy. Of repeated denials of one
+ * lease, target and reason within 10 seconds the first is a record at once, the others become one with a count when those are over: kill -9
+ * of the process loses such counts (the ring says how many repetitions stand in no record), never a first one.
  */
-enum err record_stream_create(struct loop *loop, struct metrics *metrics, const struct record_observer *observer,
-			      size_t queue_max, struct record_stream **out_stream) ATTR_MUST_CHECK;
-/*
- * When no thread puts any more. Turns the loop until what threads handed over has arrived; call it outside of the loop's callbacks.
- * What was not written counts as dropped.
- */
+enum err record_stream_create(unsigned workers, size_t bytes, const struct record_observer *observer,
+			      struct record_stream **out_stream) ATTR_MUST_CHECK;
+/* When no thread puts any more; what is folded is written. Accepts NULL. */
 void record_stream_destroy(struct record_stream *s);
+/* For passing on, and for who reads; the stream keeps it. */
+struct record_ring *record_stream_ring(struct record_stream *s);
 /*
- * Write to this descriptor from now on (taken over; -1: none, records are counted as dropped). A line that the old one got a part of is
- * written whole to the new one. The process must ignore SIGPIPE.
+ * audit = required: nothing is dropped for what it is, for room was asked for before (record_stream_has_room). Otherwise the last quarter of
+ * a lane is kept for what is not "allowed" or its close. Any thread.
  */
-void record_stream_set_sink(struct record_stream *s, int fd);
-/* Hand over a copy; any thread. False when it was dropped (queue full): the caller counts nothing, the stream does. */
+void record_stream_set_required(struct record_stream *s, bool required);
+/* Write; on the thread of `record->worker`. False when it was dropped: a number without a record, counted in the ring. */
 bool record_stream_put(struct record_stream *s, const struct record *record);
-/* Is there a sink, and room for any other record (audit = required)? Any thread. */
-bool record_stream_has_room(const struct record_stream *s);
-/* Write out what is queued and folded, for at most `wait_ms` (shutdown), turning the loop: call it outside of its callbacks. */
-void record_stream_drain(struct record_stream *s, unsigned wait_ms);
+/* Write out the folds of this worker that are over; on its thread, some times a second. */
+void record_stream_tick(struct record_stream *s, unsigned worker);
+/* Will `records` more fit into this worker's lane, however long they are, beside its folds, with `spare` bytes left? On its thread. */
+bool record_stream_has_room(const struct record_stream *s, unsigned worker, size_t records, size_t spare);
 
 #endif

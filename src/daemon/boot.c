@@ -18,7 +18,6 @@
 #include "net/sockopt.h"
 #include "sandbox/sandbox.h"
 
-#define RECORDS_QUEUE_MAX 8192
 #define DESCRIPTORS_RESERVED 128     /* of the process: control, records, databases, …; less where there are few */
 #define DESCRIPTORS_PER_WORKER 16
 #define DESCRIPTORS_FOR_PIPES 1024   /* below this many in all, no pipes */
@@ -113,12 +112,16 @@ static enum err start_records(struct daemon *d)
 {
 	static const struct record_observer observer = { .proxy_uid = "egressd", .version = PACKAGE_VERSION };
 
-	return record_stream_create(d->loop, d->metrics, &observer, RECORDS_QUEUE_MAX, &d->records);
+	enum err e = record_stream_create(d->shared.count, d->config->daemon.records_ring_mb << 20, &observer, &d->records);
+
+	if (e == ERR_OK)
+		record_stream_set_required(d->records, d->config->daemon.audit == OPTION_AUDIT_REQUIRED);
+	return e;
 }
 
+/* What is in the ring now is the sidecar's to write. */
 static void stop_records(struct daemon *d)
 {
-	record_stream_drain(d->records, 1000);
 	record_stream_destroy(d->records);
 }
 
@@ -144,9 +147,16 @@ static void on_record(void *arg, const struct record *record)
 	(void)record_stream_put(((struct daemon *)arg)->records, record);
 }
 
-static bool has_record_room(void *arg)
+static void on_record_tick(void *arg, unsigned worker)
 {
-	return record_stream_has_room(((struct daemon *)arg)->records);
+	record_stream_tick(((struct daemon *)arg)->records, worker);
+}
+
+static bool has_record_room(void *arg, unsigned worker, size_t records, bool spare)
+{
+	struct record_stream *stream = ((struct daemon *)arg)->records;
+
+	return record_stream_has_room(stream, worker, records, spare ? record_ring_lane_size(record_stream_ring(stream)) / 8 : 0);
 }
 
 /* Workers start with a world that knows no lease: everything is refused with not_ready. */
@@ -160,6 +170,7 @@ static enum err start_workers(struct daemon *d)
 	d->shared.gate = d->gate;
 	d->shared.limits = d->limits;
 	d->shared.on_record = on_record;
+	d->shared.on_record_tick = on_record_tick;
 	d->shared.has_record_room = has_record_room;
 	d->shared.record_arg = d;
 	reload_world_options(d, &options);

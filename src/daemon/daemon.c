@@ -261,6 +261,7 @@ void daemon_drain(struct daemon *d)
 	if (d->draining)
 		return;
 	d->draining = true;
+	record_ring_set_draining(record_stream_ring(d->records));
 	d->drain_deadline_ms = loop_now_ms(d->loop) + d->config->daemon.drain_ms;
 	log_line(LOG_LEVEL_INFO, "event=drain deadline_ms=%llu", (unsigned long long)d->config->daemon.drain_ms);
 	loop_timer_init(&d->drain_timer, d->loop, on_drain_tick, d);
@@ -282,6 +283,7 @@ void daemon_watch_loops(void *daemon)
 		d->turns_seen[i] = turns;
 		d->turns_seen_at_ms[i] = loop_now_ms(d->loop);
 	}
+	metrics_set(d->metrics, METRIC_RECORDS_NO_ROOM, record_ring_dropped(record_stream_ring(d->records)));
 	if (loop_timer_start(&d->watch_timer, WATCH_EVERY_MS) != ERR_OK)
 		log_line(LOG_LEVEL_ERROR, "event=loops_unwatched");
 }

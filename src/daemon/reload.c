@@ -43,6 +43,7 @@ void reload_world_options(const struct daemon *d, struct world_options *out_opti
 		.family = family_of(o->family),
 		.source4 = o->source4,
 		.source6 = o->source6,
+		.audit_required = o->audit == OPTION_AUDIT_REQUIRED,
 		.truthful_bound_address = o->bound_address == OPTION_BOUND_TRUTHFUL,
 		.splice = o->splice,
 	};
@@ -76,6 +77,7 @@ void reload_take_options(struct daemon *d, struct text text)
 	config_compare_daemon(d->config, fresh, say_change, &changed);
 	config_unref(d->config);
 	d->config = fresh;
+	record_stream_set_required(d->records, fresh->daemon.audit == OPTION_AUDIT_REQUIRED);
 	daemon_forget_own_set(d);
 	log_init("egressd", levels[fresh->daemon.log_level]);
 	if (changed && daemon_publish(d, 0) != ERR_OK)

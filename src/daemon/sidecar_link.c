@@ -65,6 +65,16 @@ static void tell_slots(struct daemon *d, uint64_t version)
 	alloc_free(lines);
 }
 
+/* Records are this sidecar's to read from now on. */
+static void pass_records(struct daemon *d)
+{
+	struct record_ring *ring = record_stream_ring(d->records);
+	struct ctl_msg msg = { .type = CTL_RECORDS, .field = { { .number = d->sidecar_number } } };
+
+	record_ring_set_reader(ring, d->sidecar_number);
+	tell(d, &msg, record_ring_fd(ring));
+}
+
 void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
 {
 	struct daemon *d = p->daemon;
@@ -101,6 +111,7 @@ void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
 	metrics_set(d->metrics, METRIC_CONTROL_CONNECTED, 1);
 	log_line(LOG_LEVEL_INFO, "event=sidecar_connected pid=%d", (int)who->pid);
 	tell(d, &welcome, gate_fd(d->gate));
+	pass_records(d);
 	tell_slots(d, 0);
 }
 
@@ -357,9 +368,6 @@ void sidecar_link_message(struct peer *p, const struct ctl_msg *msg, int fd)
 		return;
 	case CTL_LISTENER_GONE:
 		on_listener_gone(d, msg);
-		return;
-	case CTL_RECORD_SINK:
-		record_stream_set_sink(d->records, fd);
 		return;
 	case CTL_GEO:
 		on_geo(d, msg, fd);

@@ -372,6 +372,12 @@ void handshake_arrive_home(void *session)
 		session_refuse(s, entry == NULL ? REASON_LEASE_REVOKED : REASON_RESOURCE);
 		return;
 	}
+	/* Not even a refusal could be written down. */
+	if (!worker_has_record_room(w, 1, false)) {
+		metrics_add(w->metrics, METRIC_REJECTED, 1);
+		session_end_silent(s);
+		return;
+	}
 	s->home = home;
 	s->slot = home->slot;
 	s->generation = gate_generation(w->shared->gate, home->slot);
@@ -383,7 +389,7 @@ void handshake_arrive_home(void *session)
 		why = REASON_SOCKS_COMMAND;
 	else if (w->draining)
 		why = reason_stronger(why, REASON_DRAINING);
-	if (why == REASON_ALLOWED && w->world->options.audit_required && !worker_has_record_room(w))
+	if (why == REASON_ALLOWED && !worker_has_record_room(w, WORKER_RECORDS_ADMITTED, true))
 		why = REASON_AUDIT_BACKPRESSURE;
 	if (why == REASON_ALLOWED)
 		why = lease_home_admit(home, &w->world->options, s->target_known ? &s->target : NULL, loop_now_ms(w->loop));

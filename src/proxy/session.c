@@ -81,7 +81,7 @@ void session_accept(struct worker *w, int fd, const char *listener, const struct
 	uint32_t cell = limits_cell(w->shared->limits, &arrival);
 	struct session *s = NULL;
 
-	if (w->draining || !limits_connection_begin(w->shared->limits, o->connections_max))
+	if (w->draining || !worker_has_record_room(w, 1, false) || !limits_connection_begin(w->shared->limits, o->connections_max))
 		goto reject;
 	if (!limits_handshake_begin(w->shared->limits, cell, o->handshakes_per_source))
 		goto uncount;

@@ -227,9 +227,32 @@ void worker_record(struct worker *w, const struct record *record)
 	w->shared->on_record(w->shared->record_arg, record);
 }
 
-bool worker_has_record_room(const struct worker *w)
+/* Most records that the sessions of this worker can still cause; one on its way to another worker is asked about where it arrives. */
+static size_t records_to_come(const struct worker *w)
 {
-	return w->shared->has_record_room == NULL || w->shared->has_record_room(w->shared->record_arg);
+	static const uint8_t each[SESSION_STATE_COUNT] = {
+		[SESSION_GREETING] = 1,
+		[SESSION_CREDENTIALS] = 1,
+		[SESSION_DELAYED] = 1,
+		[SESSION_REQUEST] = 1,
+		[SESSION_RESOLVING] = WORKER_RECORDS_ADMITTED,
+		[SESSION_CONNECTING] = WORKER_RECORDS_ADMITTED,
+		[SESSION_FIRST_FLIGHT] = WORKER_RECORDS_ADMITTED - 1,
+		[SESSION_RELAYING] = WORKER_RECORDS_ADMITTED - 1,
+	};
+	size_t sum = 0;
+
+	for (unsigned i = 0; i < SESSION_STATE_COUNT; i++)
+		sum += each[i] * w->in_state[i].count;
+	return sum;
+}
+
+bool worker_has_record_room(const struct worker *w, size_t more, bool spare)
+{
+	const struct worker_shared *s = w->shared;
+
+	return !w->world->options.audit_required || s->has_record_room == NULL ||
+	       s->has_record_room(s->record_arg, w->index, records_to_come(w) + more, spare);
 }
 
 void worker_bury(struct worker *w, struct session *s)
@@ -344,6 +367,8 @@ static void on_tick(void *arg)
 	scan_homes(w, now_ms);
 	if (w->ticks++ % SCAN_EVERY_TICKS == 0)
 		scan_tunnels(w, now_ms);
+	if (w->shared->on_record_tick != NULL)
+		w->shared->on_record_tick(w->shared->record_arg, w->index);
 	metrics_set(w->metrics, METRIC_LOOP_TURNS, loop_turn_count(w->loop));
 	metrics_set(w->metrics, METRIC_DNS_MISFITS, ares_link_misfit_count(w->ares));
 	if (loop_timer_start(&w->tick, TICK_MS) != ERR_OK) {

@@ -36,10 +36,12 @@ struct worker_shared {
 	struct hash_key home_key; /* of the hash that finds a lease's home */
 	unsigned count;
 	struct worker *worker[WORKER_MAX]; /* owned by the daemon */
-	/* Takes a copy of a record, from any worker's thread. */
+	/* Takes a copy of a record, on the thread of the worker that it names; the guest is told afterwards. */
 	void (*on_record)(void *arg, const struct record *record);
-	/* Is there room for records (audit = required)? */
-	bool (*has_record_room)(void *arg);
+	/* Some times a second, on the worker's thread; NULL: nobody wants to know. */
+	void (*on_record_tick)(void *arg, unsigned worker);
+	/* Is there room for so many records and `spare` in it (audit = required)? NULL: always. On the worker's thread. */
+	bool (*has_record_room)(void *arg, unsigned worker, size_t records, bool spare);
 	void *record_arg;
 };
 
@@ -118,7 +120,13 @@ struct worker *worker_home_of(const struct worker_shared *shared, struct text le
 struct lease_home *worker_home(struct worker *w, const struct lease_table_entry *entry) ATTR_MUST_CHECK;
 struct lease_home *worker_find_home(const struct worker *w, uint32_t slot);
 void worker_record(struct worker *w, const struct record *record);
-bool worker_has_record_room(const struct worker *w);
+/* Records that one session may still cause: the answer, a refusal of its stream, its end. */
+#define WORKER_RECORDS_ADMITTED 3
+/*
+ * With audit = required: do the records of all sessions here and `more` beside them fit, none being lost? `spare`: and those of connections that
+ * must be refused for want of room.
+ */
+bool worker_has_record_room(const struct worker *w, size_t more, bool spare);
 /* Free `s` at the end of the turn. */
 void worker_bury(struct worker *w, struct session *s);
 /* A descriptor was closed: listeners that paused may go on. */

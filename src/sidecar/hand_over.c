@@ -31,7 +31,7 @@ struct instance {
 	struct endpoint at;                    /* TCP */
 };
 
-enum { FILE_RECORDS, FILE_COUNTRY, FILE_ASN, FILE_COUNT };
+enum { FILE_COUNTRY, FILE_ASN, FILE_COUNT };
 
 struct hand_over {
 	struct config *config;   /* counted */
@@ -45,14 +45,7 @@ struct hand_over {
 	bool admin_failed;
 };
 
-static const struct {
-	enum ctl_type type;
-	const char *word;
-} file_rows[FILE_COUNT] = {
-	[FILE_RECORDS] = { CTL_RECORD_SINK, "records" },
-	[FILE_COUNTRY] = { CTL_GEO, "country" },
-	[FILE_ASN] = { CTL_GEO, "asn" },
-};
+static const char *const file_words[FILE_COUNT] = { [FILE_COUNTRY] = "country", [FILE_ASN] = "asn" };
 
 static void say_failed(const char *what, const char *name, enum err e)
 {
@@ -189,8 +182,6 @@ enum err hand_over_create(struct config *config, struct hand_over **out_hand_ove
 		return ERR_NO_MEMORY;
 	list_init(&h->instances);
 	h->config = config_ref(config);
-	h->files[FILE_COUNTRY].kind = h->files[FILE_ASN].kind = RESOURCE_SNAPSHOT;
-	resource_set_path(&h->files[FILE_RECORDS], config->daemon.records);
 	resource_set_path(&h->files[FILE_COUNTRY], config->daemon.geo_country);
 	resource_set_path(&h->files[FILE_ASN], config->daemon.geo_asn);
 	if (add_sections(h) != ERR_OK) {
@@ -303,25 +294,22 @@ static void try_instance(struct hand_over *h, struct instance *i)
 
 static void try_file(struct hand_over *h, unsigned n)
 {
-	struct ctl_msg msg = { .type = file_rows[n].type };
+	struct ctl_msg msg = { .type = CTL_GEO };
 	int fd;
 	enum err e = resource_open(&h->files[n], &fd);
 
 	if (e == ERR_OK) {
-		msg.field[0].bytes = text_of(n == FILE_RECORDS && h->files[n].path != NULL ?
-						     h->files[n].path :
-						     file_rows[n].word);
+		msg.field[0].bytes = text_of(file_words[n]);
 		e = channel_send(h->channel, &msg, fd);
 		close(fd);
 	}
 	if (e != ERR_OK) {
 		if (!h->failed[n])
-			say_failed("file_not_opened", file_rows[n].word, e);
+			say_failed("file_not_opened", file_words[n], e);
 		h->failed[n] = true;
 		return;
 	}
 	h->files[n].is_due = h->failed[n] = false;
-	h->files[n].is_passed = true;
 }
 
 static void try_admin(struct hand_over *h)
@@ -403,7 +391,7 @@ void hand_over_connect(struct hand_over *h, struct channel *channel, unsigned wo
 	h->options_due = h->admin_due = h->ready_due = true;
 	h->admin_failed = false;
 	for (unsigned n = 0; n < FILE_COUNT; n++) {
-		h->files[n].is_passed = h->failed[n] = false;
+		h->failed[n] = false;
 		h->files[n].is_due = h->files[n].path != NULL && h->files[n].path[0] != '\0';
 	}
 	LIST_FOREACH (node, next, &h->instances)
@@ -558,7 +546,6 @@ enum err hand_over_set_config(struct hand_over *h, struct config *config)
 
 	h->config = config_ref(config);
 	e = change_sections(h, config);
-	resource_set_path(&h->files[FILE_RECORDS], config->daemon.records);
 	resource_set_path(&h->files[FILE_COUNTRY], config->daemon.geo_country);
 	resource_set_path(&h->files[FILE_ASN], config->daemon.geo_asn);
 	for (unsigned n = 0; n < FILE_COUNT; n++)
@@ -567,14 +554,6 @@ enum err hand_over_set_config(struct hand_over *h, struct config *config)
 	config_unref(before);
 	go_on(h);
 	return e;
-}
-
-void hand_over_reopen(struct hand_over *h)
-{
-	h->files[FILE_RECORDS].is_due =
-		h->files[FILE_RECORDS].path != NULL && h->files[FILE_RECORDS].path[0] != '\0';
-	h->failed[FILE_RECORDS] = false;
-	go_on(h);
 }
 
 void hand_over_tick(struct hand_over *h)

@@ -1,5 +1,5 @@
 /*
- * What the daemon may not open itself: options, listening sockets, the records file, geo databases and the admin socket, opened here and
+ * What the daemon may not open itself: options, listening sockets, geo databases and the admin socket, opened here and
  * passed as descriptors; looked at again each second and after a reload. Knows no policy.
  */
 #ifndef EGRESS_SIDECAR_HAND_OVER_H
@@ -38,8 +38,6 @@ enum err hand_over_set_config(struct hand_over *h, struct config *config) ATTR_M
 void hand_over_names_begin(struct hand_over *h);
 enum err hand_over_names_add(struct hand_over *h, struct text name) ATTR_MUST_CHECK;
 void hand_over_names_end(struct hand_over *h);
-/* Open the records file again (after it was moved away). */
-void hand_over_reopen(struct hand_over *h);
 /* Try again what failed, and look whether files were replaced. Call each second. */
 void hand_over_tick(struct hand_over *h);
 

@@ -1,6 +1,6 @@
 # src/sidecar: a library for its tests, and the program; see README.md here for what it promises.
 noinst_LIBRARIES += libsidecar.a
-libsidecar_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS)
+libsidecar_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS) $(ZLIB_CFLAGS)
 libsidecar_a_SOURCES = \
 	src/sidecar/accept.c src/sidecar/accept.h \
 	src/sidecar/confine.c src/sidecar/confine.h \
@@ -10,6 +10,12 @@ libsidecar_a_SOURCES = \
 	src/sidecar/floor_log.c src/sidecar/floor_log.h src/sidecar/floor_mark.h \
 	src/sidecar/floors.c src/sidecar/floors.h \
 	src/sidecar/base64.c src/sidecar/base64.h \
+	src/sidecar/drain.c src/sidecar/drain.h \
+	src/sidecar/gzip.c src/sidecar/gzip.h \
+	src/sidecar/records_file.c src/sidecar/records_file.h \
+	src/sidecar/spool.c src/sidecar/spool.h \
+	src/sidecar/spool_frame.c src/sidecar/spool_frame.h \
+	src/sidecar/upload.c src/sidecar/upload.h \
 	src/sidecar/driver_https.c src/sidecar/driver_https.h \
 	src/sidecar/driver_etcd.c src/sidecar/driver_etcd.h \
 	src/sidecar/endpoints.c src/sidecar/endpoints.h \
@@ -47,5 +53,5 @@ sbin_PROGRAMS += egress-sidecar
 egress_sidecar_SOURCES = src/sidecar/main.c
 egress_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a \
 	libsandbox.a libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CURL_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(ZLIB_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS)
 EXTRA_DIST += src/sidecar/README.md

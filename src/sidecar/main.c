@@ -148,6 +148,8 @@ static void on_signal(void *arg, int fd, unsigned what)
 		return;
 	if (info.ssi_signo == SIGHUP && p->sidecar != NULL)
 		sidecar_reload(p->sidecar);
+	else if (info.ssi_signo != SIGHUP && p->sidecar != NULL)
+		sidecar_leave(p->sidecar);
 	else if (info.ssi_signo != SIGHUP)
 		loop_stop(p->loop);
 }

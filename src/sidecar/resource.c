@@ -26,7 +26,7 @@ void resource_set_path(struct resource *r, const char *path)
 
 	r->path = path;
 	if (!same)
-		r->is_due = has_path(r) || r->is_passed;
+		r->is_due = has_path(r);
 }
 
 static void note(struct resource *r, const struct stat *st)
@@ -61,7 +61,7 @@ static enum err copy_sealed(int from, off_t size, int *out_fd)
 	return ERR_SYSTEM;
 }
 
-static enum err open_snapshot(struct resource *r, int *out_fd)
+enum err resource_open(struct resource *r, int *out_fd)
 {
 	int from = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
@@ -80,43 +80,6 @@ static enum err open_snapshot(struct resource *r, int *out_fd)
 	return e;
 }
 
-static enum err open_append(struct resource *r, int *out_fd)
-{
-	/* Not blocking, for a FIFO without a reader. */
-	int fd = open(r->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-		      0640);
-	struct stat st;
-
-	if (fd < 0)
-		return ERR_SYSTEM;
-	if (fstat(fd, &st) != 0) {
-		close(fd);
-		return ERR_SYSTEM;
-	}
-	note(r, &st);
-	*out_fd = fd;
-	return ERR_OK;
-}
-
-/* Taken away: a pipe that nobody reads, which the daemon gives up at its first record. */
-static enum err open_nothing(int *out_fd)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return ERR_SYSTEM;
-	close(ends[0]);
-	*out_fd = ends[1];
-	return ERR_OK;
-}
-
-enum err resource_open(struct resource *r, int *out_fd)
-{
-	if (!has_path(r))
-		return open_nothing(out_fd);
-	return r->kind == RESOURCE_APPEND ? open_append(r, out_fd) : open_snapshot(r, out_fd);
-}
-
 void resource_look(struct resource *r)
 {
 	struct stat st;
@@ -124,12 +87,7 @@ void resource_look(struct resource *r)
 	if (!has_path(r) || r->is_due)
 		return;
 	/* A database that is gone stays in use: it is only missing for a moment while it is replaced. */
-	if (stat(r->path, &st) != 0) {
-		r->is_due = errno == ENOENT && r->kind == RESOURCE_APPEND;
-		return;
-	}
-	r->is_due = st.st_dev != r->device || st.st_ino != r->inode ||
-		    (r->kind == RESOURCE_SNAPSHOT &&
-		     (st.st_size != r->size || st.st_mtim.tv_sec != r->mtime.tv_sec ||
-		      st.st_mtim.tv_nsec != r->mtime.tv_nsec));
+	if (stat(r->path, &st) == 0)
+		r->is_due = st.st_dev != r->device || st.st_ino != r->inode || st.st_size != r->size ||
+			    st.st_mtim.tv_sec != r->mtime.tv_sec || st.st_mtim.tv_nsec != r->mtime.tv_nsec;
 }

@@ -1,4 +1,4 @@
-/* One file that is opened and passed on, and again when it was replaced: the records file, a geo database. For hand_over only. */
+/* One file that is copied into a sealed memfd and passed on, and again when it was replaced: a geo database. For hand_over only. */
 #ifndef EGRESS_SIDECAR_RESOURCE_INTERNAL_H
 #define EGRESS_SIDECAR_RESOURCE_INTERNAL_H
 
@@ -9,26 +9,19 @@
 #include "base/attr.h"
 #include "base/err.h"
 
-enum resource_kind {
-	RESOURCE_APPEND,   /* open to append, create if missing */
-	RESOURCE_SNAPSHOT, /* copy into a sealed memfd */
-};
-
 struct resource {
-	enum resource_kind kind;
 	const char *path; /* borrowed from the configuration; NULL or "" : none */
 	bool is_due;      /* must be (re)opened and sent */
-	bool is_passed;   /* the daemon has one */
 	/* Which file it was, to notice a replacement. */
 	dev_t device;
 	ino_t inode;
-	off_t size;             /* SNAPSHOT */
-	struct timespec mtime;  /* SNAPSHOT */
+	off_t size;
+	struct timespec mtime;
 };
 
 /* Use `path` from now on; due when it differs from before. */
 void resource_set_path(struct resource *r, const char *path);
-/* Open or copy; the caller owns *out_fd. SYSTEM (errno), LIMIT. */
+/* Copy the file; the caller owns *out_fd. SYSTEM (errno), LIMIT. */
 enum err resource_open(struct resource *r, int *out_fd) ATTR_MUST_CHECK;
 /* Is another file (or none) at the path now? Then it becomes due. */
 void resource_look(struct resource *r);

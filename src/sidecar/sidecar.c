@@ -30,6 +30,8 @@
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MAX_MS 2000
 #define QUEUE_MAX (4u << 20)
+#define LEAVE_LOOK_MS 50
+#define LEAVE_LOOKS 6 /* for a daemon that is told to end at the same time to say so */
 
 static void set_deadlines(struct sidecar *s)
 {
@@ -185,6 +187,7 @@ static void hang_up(struct sidecar *s)
 {
 	publish_disconnect(s->publish);
 	hand_over_disconnect(s->hand_over);
+	drain_detach(s->drain);
 	sidecar_forget_calls(s);
 	channel_close(s->channel);
 	s->channel = NULL;
@@ -251,6 +254,20 @@ static bool on_welcome(struct sidecar *s, const struct ctl_msg *msg, int page)
 	return true;
 }
 
+/* The daemon's ring of records. Without memory for it they stay there. */
+static bool on_records(struct sidecar *s, const struct ctl_msg *msg, int fd)
+{
+	struct record_ring *ring;
+	enum err e = record_ring_map(fd, &ring);
+
+	close(fd);
+	if (e == ERR_OK)
+		e = drain_attach(s->drain, ring, msg->field[0].number);
+	if (e != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "records_not_attached error=\"%s\"", err_text(e));
+	return e != ERR_INVALID;
+}
+
 /* False: the daemon broke the protocol. */
 static bool dispatch(struct sidecar *s, const struct ctl_msg *msg, int fd)
 {
@@ -259,6 +276,8 @@ static bool dispatch(struct sidecar *s, const struct ctl_msg *msg, int fd)
 	if (s->gate == NULL)
 		return false;
 	switch (msg->type) {
+	case CTL_RECORDS:
+		return on_records(s, msg, fd);
 	case CTL_SLOTS:
 		return publish_on_slots(s->publish, msg->field[0].number, msg->field[1].bytes);
 	case CTL_ACK:
@@ -346,6 +365,7 @@ static void on_tick(void *arg)
 		sidecar_reload(s);
 	publish_tick(s->publish);
 	hand_over_tick(s->hand_over);
+	drain_tick(s->drain);
 	set_deadlines(s);
 	send_status(s);
 	send_report(s);
@@ -424,7 +444,48 @@ static enum err open_report(struct sidecar *s)
 					  .proxy = o->proxy,
 					  .tls = { o->tls_ca, o->tls_certificate, o->tls_key } };
 
-	return o->proxy == NULL ? ERR_OK : report_open(s->loop, &options, &s->report);
+	if (o->proxy == NULL || (o->reports == NULL && o->source.kind != OPTION_SOURCE_HTTPS))
+		return ERR_OK;
+	return report_open(s->loop, &options, &s->report);
+}
+
+static struct drain_options drain_options_of(const struct config *config)
+{
+	const struct sidecar_options *o = &config->sidecar;
+
+	return (struct drain_options){
+		.records = config->daemon.records,
+		.is_audit_required = config->daemon.audit == OPTION_AUDIT_REQUIRED,
+		.decisions = o->decisions,
+		.proxy = o->proxy,
+		.tls = { o->tls_ca, o->tls_certificate, o->tls_key },
+		.state = o->state,
+		.spool_bytes_max = o->spool_mb << 20,
+	};
+}
+
+static enum err open_drain(struct sidecar *s)
+{
+	struct drain_options options = drain_options_of(s->config);
+
+	return drain_open(s->loop, &options, &s->drain);
+}
+
+static void on_leave(void *arg)
+{
+	struct sidecar *s = arg;
+
+	if (s->channel == NULL || (++s->leave_looks >= LEAVE_LOOKS && !drain_is_daemon_draining(s->drain)) ||
+	    loop_timer_start(&s->leave, LEAVE_LOOK_MS) != ERR_OK)
+		loop_stop(s->loop);
+}
+
+void sidecar_leave(struct sidecar *s)
+{
+	if (s->leave.started)
+		loop_stop(s->loop);
+	else
+		on_leave(s);
 }
 
 enum err sidecar_create(struct loop *loop, const struct sidecar_parts *parts, struct sidecar **out_sidecar)
@@ -448,8 +509,11 @@ enum err sidecar_create(struct loop *loop, const struct sidecar_parts *parts, st
 	freshness_init(&s->freshness, s->config->daemon.refuse_after_s, s->config->daemon.cut_after_s);
 	loop_timer_init(&s->dial, loop, on_dial, s);
 	loop_timer_init(&s->tick, loop, on_tick, s);
+	loop_timer_init(&s->leave, loop, on_leave, s);
 	is_config_replaced(s);
 	e = open_report(s);
+	if (e == ERR_OK)
+		e = open_drain(s);
 	if (e == ERR_OK)
 		e = hand_over_create(s->config, &s->hand_over);
 	if (e == ERR_OK)
@@ -476,9 +540,11 @@ void sidecar_destroy(struct sidecar *s)
 		return;
 	loop_timer_cancel(&s->dial);
 	loop_timer_cancel(&s->tick);
+	loop_timer_cancel(&s->leave);
 	driver_close(s->driver);
 	if (s->publish != NULL && s->hand_over != NULL)
 		hang_up(s);
+	drain_close(s->drain);
 	publish_destroy(s->publish);
 	hand_over_destroy(s->hand_over);
 	report_close(s->report);
@@ -505,6 +571,7 @@ static void say_restart(void *arg, const struct option_row *row)
 static void adopt_config(struct sidecar *s, struct config *config, struct driver *driver)
 {
 	struct config *before = s->config;
+	struct drain_options records = drain_options_of(config);
 
 	config_compare_daemon(before, config, say_restart, NULL);
 	s->config = config;
@@ -512,6 +579,7 @@ static void adopt_config(struct sidecar *s, struct config *config, struct driver
 	if (hand_over_set_config(s->hand_over, config) != ERR_OK)
 		log_line(LOG_LEVEL_ERROR, "listeners_incomplete error=\"%s\"", err_text(ERR_NO_MEMORY));
 	refresh_listeners(s);
+	drain_set_options(s->drain, &records);
 	config_unref(before);
 	if (driver == NULL)
 		return;
@@ -551,6 +619,6 @@ void sidecar_reload(struct sidecar *s)
 		return;
 	}
 	adopt_config(s, config, driver);
-	hand_over_reopen(s->hand_over);
+	drain_reopen(s->drain);
 	log_line(LOG_LEVEL_INFO, "configuration_read");
 }

@@ -31,6 +31,8 @@ enum err sidecar_complete_config(struct config *config) ATTR_MUST_CHECK;
 enum err sidecar_create(struct loop *loop, const struct sidecar_parts *parts, struct sidecar **out_sidecar) ATTR_MUST_CHECK;
 /* Accepts NULL. Sockets and files stay with the daemon, deadlines run on. */
 void sidecar_destroy(struct sidecar *s);
+/* Stop the loop soon: at once without a daemon, else when it has had time to end as well, and its last records with it. */
+void sidecar_leave(struct sidecar *s);
 /* Read the configuration again and send what changed; a faulty one is said and changes nothing. Opens the records file again. */
 void sidecar_reload(struct sidecar *s);
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "control/channel.h"
 #include "lease/gate.h"
+#include "sidecar/drain.h"
 #include "sidecar/freshness.h"
 #include "sidecar/hand_over.h"
 #include "sidecar/publish.h"
@@ -35,6 +36,7 @@ struct sidecar {
 	struct publish *publish;     /* owned */
 	struct hand_over *hand_over; /* owned */
 	struct report *report;       /* owned; NULL: none are wanted */
+	struct drain *drain;         /* owned */
 	struct freshness freshness;
 
 	struct channel *channel;     /* owned; NULL while not connected */
@@ -42,7 +44,10 @@ struct sidecar {
 	bool is_named_missing;       /* the last beat names what was not offered: adopting what was is no match */
 	uint64_t listeners_serial;   /* of publish, whose names were handed over; 0: again */
 	bool has_matched;            /* since WELCOME: the page's deadlines are ours to write */
-	struct loop_timer dial, tick;
+	struct loop_timer dial, tick, leave;
+	unsigned leave_looks;        /* since sidecar_leave */
+	struct drain_counts told;    /* of records, in the last report */
+	uint64_t told_at_ms;
 	uint64_t backoff_ms;
 	struct list calls;           /* of struct command_call, borrowed until done: wait for REVOKED */
 
@@ -57,7 +62,7 @@ void sidecar_on_revoked(void *arg, const char *lease, bool is_known, uint64_t cl
 /* The channel goes away: end what waits for an answer. */
 void sidecar_forget_calls(struct sidecar *s);
 /* What a status report says now; returns its length, 0: it has no room. */
-size_t status_report(const struct sidecar *s, char *out_text, size_t cap);
+size_t status_report(struct sidecar *s, char *out_text, size_t cap);
 /* Our own figures in exposition format; returns their length. */
 size_t status_figures(const struct sidecar *s, char *out_text, size_t cap);
 

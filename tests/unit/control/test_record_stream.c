@@ -1,19 +1,13 @@
-/* Records from many threads to pipes and files: whole lines, numbers without holes but for losses, folding, slow and broken sinks. */
+/* Records from many threads into the ring: whole lines, numbers without holes but for losses, folding, and what goes first without room. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "control/record_stream.h"
-#include "fixture.h"
 
 static uint64_t now_ms = 1000000;
 
@@ -29,58 +23,28 @@ static uint64_t fake_wall_ms(void)
 
 static const struct clock_source fake = { fake_mono_ns, fake_wall_ms };
 
+static const struct record_observer observer = { .proxy_uid = "px", .version = "0" };
+
+/* A stream and, through a mapping of its own, the other side. */
 struct bench {
-	struct loop *loop;
-	struct metrics *metrics;
 	struct record_stream *stream;
-	int pipe[2];
-	char text[1 << 20];
-	size_t len;
+	struct record_ring *ring;
+	unsigned lanes;
+	uint64_t at[8];
 };
 
-static struct bench *bench_start(size_t queue_max)
+static void bench_start(struct bench *b, unsigned lanes)
 {
-	static const struct record_observer observer = { .proxy_uid = "px", .version = "0" };
-	struct bench *b = alloc_zeroed(sizeof(*b));
-
-	signal(SIGPIPE, SIG_IGN);
+	*b = (struct bench){ .lanes = lanes };
 	cr_assert_eq(crypto_init(), ERR_OK);
-	b->loop = loop_create();
-	b->metrics = metrics_create();
-	cr_assert_eq(pipe2(b->pipe, O_CLOEXEC | O_NONBLOCK), 0);
-	cr_assert_eq(record_stream_create(b->loop, b->metrics, &observer, queue_max, &b->stream),
-		     ERR_OK);
-	return b;
+	cr_assert_eq(record_stream_create(lanes, 1, &observer, &b->stream), ERR_OK);
+	cr_assert_eq(record_ring_map(record_ring_fd(record_stream_ring(b->stream)), &b->ring), ERR_OK);
 }
 
 static void bench_stop(struct bench *b)
 {
 	record_stream_destroy(b->stream);
-	loop_destroy(b->loop);
-	metrics_destroy(b->metrics);
-	if (b->pipe[0] >= 0)
-		close(b->pipe[0]);
-	alloc_free(b);
-}
-
-/* Hand the pipe over, as the daemon hands over what it received. */
-static void use_pipe(struct bench *b)
-{
-	record_stream_set_sink(b->stream, b->pipe[1]);
-	b->pipe[1] = -1;
-}
-
-static void read_pipe(struct bench *b)
-{
-	ssize_t n;
-
-	while ((n = read(b->pipe[0], b->text + b->len, sizeof(b->text) - b->len)) > 0)
-		b->len += (size_t)n;
-}
-
-static uint64_t metric(const struct bench *b, enum metric id)
-{
-	return b->metrics->value[id];
+	record_ring_destroy(b->ring);
 }
 
 static struct record denial(const char *lease, const char *host)
@@ -104,140 +68,198 @@ static struct record allowance(const char *lease, const char *host)
 	return r;
 }
 
-/* Read the next line; false at the end. */
-static bool next_record(const struct bench *b, size_t *at, struct record *out)
+/* The next record of any lane; false: there is none. */
+static bool next_record(struct bench *b, struct record *out)
 {
-	const char *end = memchr(b->text + *at, '\n', b->len - *at);
-	size_t len;
+	for (unsigned i = 0; i < b->lanes; i++) {
+		struct record_ring_line line;
+		uint64_t from = b->at[i];
 
-	if (end == NULL) {
-		cr_assert_eq(*at, b->len, "a part of a line at the end");
-		return false;
+		if (record_ring_look(b->ring, i, &b->at[i], &line) != RECORD_RING_LINE)
+			continue;
+		cr_assert(record_ring_take(b->ring, i, from, b->at[i]));
+		cr_assert_eq(record_json_read(line.text, line.len, out), PARSED_OK, "%.*s", (int)line.len, line.text);
+		cr_assert_eq(out->sequence, line.sequence);
+		return true;
 	}
-	len = (size_t)(end - (b->text + *at)) + 1;
-	cr_assert_eq(record_json_read(b->text + *at, len, out), PARSED_OK, "%.*s", (int)len,
-		     b->text + *at);
-	*at += len;
-	return true;
+	return false;
+}
+
+static void put(struct bench *b, const struct record *r)
+{
+	cr_assert(record_stream_put(b->stream, r));
 }
 
 #define THREADS 4
 #define EACH 200
 
+struct putter {
+	struct bench *bench;
+	unsigned worker;
+};
+
 static void *put_many(void *arg)
 {
-	struct bench *b = arg;
+	const struct putter *p = arg;
 
 	for (unsigned i = 0; i < EACH; i++) {
 		struct record r = allowance("ls_a", "a.example.org");
 
-		record_stream_put(b->stream, &r);
+		r.worker = (uint8_t)p->worker;
+		while (!record_stream_has_room(p->bench->stream, p->worker, 1, 0))
+			;
+		put(p->bench, &r);
 	}
 	return NULL;
 }
 
-Test(record_stream, takes_from_many_threads_and_writes_each_once_in_whole_lines)
+Test(record_stream, takes_from_many_threads_and_each_number_once)
 {
-	struct bench *b = bench_start(100000);
+	struct bench b;
 	pthread_t threads[THREADS];
+	struct putter putters[THREADS];
+	bool seen[THREADS * EACH + 1] = { false };
 	struct record r;
-	size_t at = 0;
-	uint64_t count = 0;
 
-	use_pipe(b);
-	for (unsigned i = 0; i < THREADS; i++)
-		cr_assert_eq(pthread_create(&threads[i], NULL, put_many, b), 0);
-	for (unsigned turns = 0; metric(b, METRIC_RECORDS_SENT) < THREADS * EACH && turns < 100000;
-	     turns++) {
-		loop_turn(b->loop, 5);
-		read_pipe(b);
+	bench_start(&b, THREADS);
+	record_stream_set_required(b.stream, true);
+	for (unsigned i = 0; i < THREADS; i++) {
+		putters[i] = (struct putter){ &b, i };
+		cr_assert_eq(pthread_create(&threads[i], NULL, put_many, &putters[i]), 0);
+	}
+	for (unsigned count = 0; count < THREADS * EACH;) {
+		if (!next_record(&b, &r))
+			continue;
+		cr_assert(r.sequence >= 1 && r.sequence <= THREADS * EACH && !seen[r.sequence]);
+		seen[r.sequence] = true;
+		count++;
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	read_pipe(b);
-	while (next_record(b, &at, &r))
-		cr_assert_eq(r.sequence, ++count);
-	cr_assert_eq(count, THREADS * EACH);
-	cr_assert_eq(metric(b, METRIC_RECORDS_DROPPED), 0);
-	bench_stop(b);
+	cr_expect_not(next_record(&b, &r));
+	cr_expect_eq(record_ring_dropped(b.ring), 0);
+	bench_stop(&b);
+}
+
+Test(record_stream, a_record_is_there_for_the_other_side_as_soon_as_put_returns)
+{
+	struct bench b;
+	struct record r = denial("ls_a", "a.example.org"), again;
+
+	bench_start(&b, 2);
+	r.worker = 1;
+	put(&b, &r);
+	record_ring_destroy(b.ring);
+	cr_assert_eq(record_ring_map(record_ring_fd(record_stream_ring(b.stream)), &b.ring), ERR_OK);
+	cr_assert(next_record(&b, &again));
+	cr_expect_str_eq(again.lease, "ls_a");
+	bench_stop(&b);
 }
 
 Test(record_stream, drops_allowed_ones_first_and_numbers_show_the_gap)
 {
-	struct bench *b = bench_start(8);
-	struct record r = allowance("ls_a", "a.example.org"), no;
-	size_t at = 0;
-	unsigned seen = 0;
+	struct bench b;
+	struct record r = allowance("ls_a", "a.example.org"), last = { 0 };
+	uint64_t allowed = 0, denied = 0, seen = 0, lost;
+	char host[32];
 
-	use_pipe(b);
-	for (unsigned i = 0; i < 6; i++)
-		cr_assert(record_stream_put(b->stream, &r));
-	cr_assert_not(record_stream_has_room(b->stream));
-	cr_assert_not(record_stream_put(b->stream, &r));
+	bench_start(&b, 1);
+	while (record_stream_put(b.stream, &r))
+		allowed++;
+	cr_expect_gt(allowed, 10);
 	r.event = RECORD_CLOSE;
-	cr_assert_not(record_stream_put(b->stream, &r));
-	no = denial("ls_a", "b.example.org");
-	cr_assert(record_stream_put(b->stream, &no));
-	no = denial("ls_a", "c.example.org");
-	cr_assert(record_stream_put(b->stream, &no));
-	no = denial("ls_a", "d.example.org");
-	cr_assert_not(record_stream_put(b->stream, &no));
-	cr_assert_eq(metric(b, METRIC_RECORDS_DROPPED), 3);
-	fixture_settle(b->loop);
-	cr_assert(record_stream_has_room(b->stream));
-	r = allowance("ls_a", "last.example.org");
-	cr_assert(record_stream_put(b->stream, &r));
-	fixture_settle(b->loop);
-	read_pipe(b);
-	while (next_record(b, &at, &r))
+	cr_expect_not(record_stream_put(b.stream, &r));
+	do {
+		snprintf(host, sizeof(host), "h%u.example.org", (unsigned)denied++);
+		r = denial("ls_a", host);
+	} while (record_stream_put(b.stream, &r));
+	cr_expect_gt(denied, allowed / 4, "a quarter was kept for them");
+	lost = record_ring_dropped(b.ring);
+	cr_expect_eq(lost, 3);
+	while (next_record(&b, &last))
 		seen++;
-	cr_assert_eq(seen, 9);
-	cr_assert_eq(r.sequence, 12, "nine written and three lost before the last");
-	bench_stop(b);
+	cr_expect_eq(seen, allowed + denied - 1);
+	r = allowance("ls_a", "last.example.org");
+	put(&b, &r);
+	cr_assert(next_record(&b, &last));
+	cr_expect_eq(last.sequence, seen + 1 + lost);
+	bench_stop(&b);
+}
+
+Test(record_stream, when_audit_is_required_nothing_is_dropped_for_what_it_is)
+{
+	struct bench b;
+	struct record r = allowance("ls_a", "a.example.org");
+	size_t some = 0, all = 0;
+
+	bench_start(&b, 1);
+	while (record_stream_put(b.stream, &r))
+		some++;
+	record_stream_set_required(b.stream, true);
+	while (record_stream_put(b.stream, &r))
+		all++;
+	cr_expect_gt(all, some / 4);
+	bench_stop(&b);
+}
+
+Test(record_stream, promises_room_for_records_of_any_length_and_for_its_folds)
+{
+	struct bench b;
+	struct record r = denial("ls_a", "a.example.org");
+	size_t most = RECORD_RING_LANE_MIN / record_ring_need(RECORD_JSON_MAX);
+
+	bench_start(&b, 1);
+	cr_expect(record_stream_has_room(b.stream, 0, most, 0));
+	cr_expect_not(record_stream_has_room(b.stream, 0, most + 1, 0));
+	cr_expect(record_stream_has_room(b.stream, 0, most - 1, record_ring_need(RECORD_JSON_MAX)));
+	cr_expect_not(record_stream_has_room(b.stream, 0, most, record_ring_need(RECORD_JSON_MAX)));
+	cr_expect_not(record_stream_has_room(b.stream, 0, 0, RECORD_RING_LANE_MIN + 1));
+	put(&b, &r);
+	cr_expect(record_stream_has_room(b.stream, 0, most, 0), "it was far from the longest");
+	put(&b, &r); /* a fold, which needs a record later */
+	cr_expect_not(record_stream_has_room(b.stream, 0, most, 0));
+	cr_expect(record_stream_has_room(b.stream, 0, most - 1, 0));
+	bench_stop(&b);
 }
 
 Test(record_stream, folds_repeated_denials_and_the_counts_add_up)
 {
-	struct bench *b = bench_start(1000);
+	struct bench b;
 	struct record r;
-	size_t at = 0;
 	unsigned denials = 0, lines = 0;
 
 	clock_use(&fake);
-	use_pipe(b);
+	bench_start(&b, 1);
 	for (unsigned i = 0; i < 50; i++) {
 		now_ms += 100;
 		r = denial("ls_a", "a.example.org");
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		/* Each differs in one respect and folds only with its like. */
 		r = denial("ls_b", "a.example.org");
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		r = denial("ls_a", "b.example.org");
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		r = denial("ls_a", "a.example.org");
 		r.target.port = 80;
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		r = denial("ls_a", "a.example.org");
 		r.verdict.reason = REASON_RULE_DENY;
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		r = denial("ls_a", "192.0.2.1");
-		cr_assert(record_stream_put(b->stream, &r));
-		fixture_settle(b->loop);
+		put(&b, &r);
 	}
-	read_pipe(b);
-	while (next_record(b, &at, &r)) {
+	while (next_record(&b, &r)) {
 		cr_assert_leq(r.count, 1, "the first of each at once");
 		lines++;
 	}
 	cr_assert_eq(lines, 6);
+	cr_assert_eq(record_ring_repeats(b.ring), 6 * 49, "what stands in no record is told beside them");
 	now_ms += 10000;
 	/* The next denial ends what is over, and begins anew. */
 	r = denial("ls_a", "a.example.org");
-	cr_assert(record_stream_put(b->stream, &r));
-	fixture_settle(b->loop);
-	read_pipe(b);
+	put(&b, &r);
 	lines = 0;
-	while (next_record(b, &at, &r)) {
+	while (next_record(&b, &r)) {
 		lines++;
 		denials += r.count == 0 ? 1 : r.count;
 		if (r.count > 1) {
@@ -247,185 +269,99 @@ Test(record_stream, folds_repeated_denials_and_the_counts_add_up)
 	}
 	cr_assert_eq(lines, 7);
 	cr_assert_eq(denials, 6 * 49 + 1);
-	bench_stop(b);
+	record_stream_tick(b.stream, 0);
+	cr_assert_eq(record_ring_repeats(b.ring), 0);
+	bench_stop(&b);
 }
 
 Test(record_stream, never_folds_what_was_allowed_or_ended)
 {
-	struct bench *b = bench_start(1000);
+	struct bench b;
 	struct record r;
-	size_t at = 0;
 	unsigned lines = 0;
 
-	use_pipe(b);
+	bench_start(&b, 1);
 	for (unsigned i = 0; i < 10; i++) {
 		r = allowance("ls_a", "a.example.org");
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		r.event = RECORD_CLOSE;
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 		r = denial("ls_a", "a.example.org");
 		r.event = RECORD_CUT;
-		cr_assert(record_stream_put(b->stream, &r));
+		put(&b, &r);
 	}
-	fixture_settle(b->loop);
-	read_pipe(b);
-	while (next_record(b, &at, &r))
+	while (next_record(&b, &r))
 		lines++;
 	cr_assert_eq(lines, 30);
-	bench_stop(b);
+	bench_stop(&b);
 }
 
-Test(record_stream, waits_for_a_slow_reader_and_tears_no_line)
+Test(record_stream, a_tick_writes_folds_that_are_over)
 {
-	struct bench *b = bench_start(4000);
-	struct record r = allowance("ls_a", "a.example.org");
-	size_t at = 0;
-	uint64_t count = 0;
-	unsigned put = 0;
-
-	cr_assert_eq(fcntl(b->pipe[1], F_SETPIPE_SZ, 4096), 4096);
-	use_pipe(b);
-	while (put < 500) {
-		cr_assert(record_stream_put(b->stream, &r));
-		put++;
-	}
-	fixture_settle(b->loop);
-	cr_assert_lt(metric(b, METRIC_RECORDS_SENT), 500);
-	for (unsigned turns = 0; metric(b, METRIC_RECORDS_SENT) < 500 && turns < 100000; turns++) {
-		char some[997];
-		ssize_t n = read(b->pipe[0], some, sizeof(some));
-
-		if (n > 0) {
-			memcpy(b->text + b->len, some, (size_t)n);
-			b->len += (size_t)n;
-		}
-		loop_turn(b->loop, 0);
-	}
-	read_pipe(b);
-	while (next_record(b, &at, &r))
-		cr_assert_eq(r.sequence, ++count);
-	cr_assert_eq(count, 500);
-	bench_stop(b);
-}
-
-Test(record_stream, writes_a_torn_line_whole_to_the_next_sink)
-{
-	struct bench *b = bench_start(4000);
-	struct record r = allowance("ls_a", "a.example.org");
-	size_t at = 0;
-	uint64_t sent_before, first = 0, count = 0;
-	int fresh[2];
-
-	cr_assert_eq(fcntl(b->pipe[1], F_SETPIPE_SZ, 4096), 4096);
-	use_pipe(b);
-	for (unsigned i = 0; i < 100; i++)
-		cr_assert(record_stream_put(b->stream, &r));
-	fixture_settle(b->loop);
-	sent_before = metric(b, METRIC_RECORDS_SENT);
-	close(b->pipe[0]);
-	cr_assert_eq(pipe2(fresh, O_CLOEXEC | O_NONBLOCK), 0);
-	b->pipe[0] = fresh[0];
-	record_stream_set_sink(b->stream, fresh[1]);
-	for (unsigned i = 0; i < 100; i++) {
-		loop_turn(b->loop, 0);
-		read_pipe(b);
-	}
-	while (next_record(b, &at, &r)) {
-		if (first == 0)
-			first = r.sequence;
-		count++;
-	}
-	cr_assert_gt(sent_before, 0);
-	cr_assert_eq(first, sent_before + 1);
-	cr_assert_eq(sent_before + count, 100);
-	bench_stop(b);
-}
-
-Test(record_stream, counts_as_lost_what_a_gone_reader_or_no_sink_takes)
-{
-	struct bench *b = bench_start(100);
-	struct record r = allowance("ls_a", "a.example.org");
-
-	cr_assert_not(record_stream_has_room(b->stream));
-	record_stream_put(b->stream, &r);
-	fixture_settle(b->loop);
-	cr_assert_eq(metric(b, METRIC_RECORDS_DROPPED), 1);
-	use_pipe(b);
-	cr_assert(record_stream_has_room(b->stream));
-	close(b->pipe[0]);
-	b->pipe[0] = -1;
-	record_stream_put(b->stream, &r);
-	fixture_settle(b->loop);
-	cr_assert_eq(metric(b, METRIC_RECORDS_DROPPED), 2);
-	cr_assert_not(record_stream_has_room(b->stream));
-	cr_assert_eq(metric(b, METRIC_RECORDS_SENT), 0);
-	bench_stop(b);
-}
-
-Test(record_stream, goes_on_with_the_same_line_once_a_full_disk_has_room)
-{
-	struct bench *b = bench_start(100);
-	struct record r = allowance("ls_a", "a.example.org");
-	struct rlimit small = { .rlim_cur = 1000, .rlim_max = RLIM_INFINITY };
-	char folder[64], path[100];
-	size_t at = 0;
-	uint64_t count = 0;
-	int fd;
-
-	signal(SIGXFSZ, SIG_IGN);
-	fixture_make_folder(folder);
-	snprintf(path, sizeof(path), "%s/records", folder);
-	fd = open(path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
-	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-	record_stream_set_sink(b->stream, fd);
-	for (unsigned i = 0; i < 20; i++)
-		cr_assert(record_stream_put(b->stream, &r));
-	fixture_settle(b->loop);
-	cr_assert_lt(metric(b, METRIC_RECORDS_SENT), 20);
-	small.rlim_cur = RLIM_INFINITY;
-	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-	record_stream_drain(b->stream, 10000);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	b->len = (size_t)read(fd, b->text, sizeof(b->text));
-	close(fd);
-	while (next_record(b, &at, &r))
-		cr_assert_eq(r.sequence, ++count);
-	cr_assert_eq(count, 20);
-	bench_stop(b);
-	fixture_remove_folder(folder);
-}
-
-Test(record_stream, drains_what_is_queued_and_folded_at_the_end)
-{
-	struct bench *b = bench_start(100);
-	struct record r;
-	size_t at = 0;
-	unsigned denials = 0;
-
-	use_pipe(b);
-	for (unsigned i = 0; i < 10; i++) {
-		r = denial("ls_a", "a.example.org");
-		cr_assert(record_stream_put(b->stream, &r));
-	}
-	record_stream_drain(b->stream, 5000);
-	read_pipe(b);
-	while (next_record(b, &at, &r))
-		denials += r.count == 0 ? 1 : r.count;
-	cr_assert_eq(denials, 10);
-	bench_stop(b);
-}
-
-Test(record_stream, may_be_destroyed_with_records_in_every_place)
-{
-	size_t before = fixture_fd_count();
-	struct bench *b = bench_start(100);
+	struct bench b;
 	struct record r = denial("ls_a", "a.example.org");
 
-	use_pipe(b);
-	record_stream_put(b->stream, &r);
-	record_stream_put(b->stream, &r);
-	fixture_settle(b->loop);
-	record_stream_put(b->stream, &r);
-	bench_stop(b);
-	cr_assert_eq(fixture_fd_count(), before);
+	clock_use(&fake);
+	bench_start(&b, 2);
+	for (unsigned i = 0; i < 3; i++)
+		put(&b, &r);
+	cr_assert(next_record(&b, &r));
+	record_stream_tick(b.stream, 0);
+	cr_assert_not(next_record(&b, &r));
+	now_ms += 10000;
+	record_stream_tick(b.stream, 1);
+	cr_assert_not(next_record(&b, &r), "of another worker");
+	record_stream_tick(b.stream, 0);
+	cr_assert(next_record(&b, &r));
+	cr_expect_eq(r.count, 2);
+	bench_stop(&b);
+}
+
+Test(record_stream, writes_what_is_folded_at_the_end)
+{
+	struct bench b;
+	struct record r = denial("ls_a", "a.example.org");
+	unsigned denials = 0;
+
+	bench_start(&b, 1);
+	for (unsigned i = 0; i < 10; i++)
+		put(&b, &r);
+	record_stream_destroy(b.stream);
+	while (next_record(&b, &r))
+		denials += r.count == 0 ? 1 : r.count;
+	cr_expect_eq(denials, 10);
+	cr_expect_eq(record_ring_repeats(b.ring), 0);
+	record_ring_destroy(b.ring);
+}
+
+Test(record_stream, without_memory_for_a_fold_each_denial_is_a_record)
+{
+	struct bench b;
+	struct record r = denial("ls_a", "a.example.org");
+	unsigned lines = 0;
+
+	bench_start(&b, 1);
+	put(&b, &r);
+	for (unsigned i = 0; i < 5; i++) {
+		alloc_fail_at(1);
+		put(&b, &r);
+	}
+	alloc_fail_at(0);
+	while (next_record(&b, &r))
+		lines += r.count <= 1;
+	cr_expect_eq(lines, 6);
+	bench_stop(&b);
+}
+
+Test(record_stream, survives_want_of_memory_at_the_start)
+{
+	struct record_stream *s;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	for (uint64_t nth = 1; nth <= 4; nth++) {
+		alloc_fail_at(nth);
+		cr_expect_eq(record_stream_create(2, 1, &observer, &s), ERR_NO_MEMORY, "%u", (unsigned)nth);
+	}
+	alloc_fail_at(0);
+	record_stream_destroy(NULL);
 }

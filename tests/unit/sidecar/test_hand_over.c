@@ -142,14 +142,14 @@ Test(hand_over, gives_each_worker_a_socket_and_the_unix_listener_one)
 	hand_over_connect(p.hand_over, p.link.channel, 3);
 	cr_expect_str_eq(receive(&p),
 			 "options listener(box,unix,-1) listener(main,tcp,0) listener(main,tcp,1) "
-			 "listener(main,tcp,2) record_sink ready");
+			 "listener(main,tcp,2) ready");
 	cr_expect_eq(hand_over_failures(p.hand_over), 0);
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "box.sock")), 0666);
 	cr_expect_not(can_connect(fixture_path(p.folder, "box.sock")), "the daemon's copy is closed");
 	/* A successor daemon gets it all again. */
 	hand_over_disconnect(p.hand_over);
 	hand_over_connect(p.hand_over, p.link.channel, 1);
-	cr_expect_str_eq(receive(&p), "options listener(box,unix,-1) listener(main,tcp,0) record_sink ready");
+	cr_expect_str_eq(receive(&p), "options listener(box,unix,-1) listener(main,tcp,0) ready");
 	peer_stop(&p);
 	cr_expect_eq(fixture_fd_count(), before);
 }
@@ -274,32 +274,6 @@ Test(hand_over, sends_what_a_new_configuration_changes_and_nothing_else)
 	cr_expect_str_eq(receive(&p), "gone(b) options listener(b,unix,-1)");
 	cr_expect_eq(stat_mode(fixture_path(p.folder, "b.sock")), -1);
 	cr_expect_neq(stat_mode(fixture_path(p.folder, "b2.sock")), -1);
-	peer_stop(&p);
-}
-
-Test(hand_over, opens_the_records_file_again_once_it_was_moved_away)
-{
-	struct peer p;
-	char path[128], moved[128];
-
-	peer_start(&p, HEAD "[daemon]\nrecords = %s/records\n" UNUSED);
-	snprintf(path, sizeof(path), "%s/records", p.folder);
-	snprintf(moved, sizeof(moved), "%s/records.1", p.folder);
-	fixture_write(path, "before\n");
-	hand_over_connect(p.hand_over, p.link.channel, 1);
-	cr_expect_str_eq(receive(&p), "options record_sink ready");
-	cr_expect_eq(write(p.last_fd, "one\n", 4), 4);
-	cr_expect_str_eq(fixture_read(path), "before\none\n", "appends");
-	hand_over_tick(p.hand_over);
-	cr_expect_str_eq(receive(&p), "");
-	cr_assert_eq(rename(path, moved), 0);
-	hand_over_tick(p.hand_over);
-	cr_expect_str_eq(receive(&p), "record_sink");
-	cr_expect_eq(write(p.last_fd, "two\n", 4), 4);
-	cr_expect_str_eq(fixture_read(path), "two\n");
-	/* And whenever it is asked to. */
-	hand_over_reopen(p.hand_over);
-	cr_expect_str_eq(receive(&p), "record_sink");
 	peer_stop(&p);
 }
 
