@@ -20,5 +20,6 @@ libbase_a_SOURCES = \
 	src/base/refcount.h \
 	src/base/scheme.h \
 	src/base/sink.c src/base/sink.h \
-	src/base/text.c src/base/text.h
+	src/base/text.c src/base/text.h \
+	src/base/trie.c src/base/trie.h
 EXTRA_DIST += src/base/README.md

@@ -25,4 +25,10 @@ static inline bool refcount_unref(struct refcount *r)
 	return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
 }
 
+/* Does the caller hold the only reference? Then nobody else can come by the object, and what others did with it is seen. */
+static inline bool refcount_is_sole(const struct refcount *r)
+{
+	return atomic_load_explicit(&r->count, memory_order_acquire) == 1;
+}
+
 #endif

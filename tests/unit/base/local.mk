@@ -19,6 +19,7 @@ unit_base_SOURCES = \
 	tests/unit/base/test_log.c \
 	tests/unit/base/test_pool.c \
 	tests/unit/base/test_sink.c \
-	tests/unit/base/test_text.c
+	tests/unit/base/test_text.c \
+	tests/unit/base/test_trie.c
 unit_base_LDADD = libbase.a $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
