@@ -144,32 +144,32 @@ static enum err read_preset(void *arg, const struct preset *preset, struct arena
 }
 
 /* What compile calls stand on while they run. */
-struct bench {
-	struct arena arena;
+struct compile_bench {
+	struct compile_context context;
+	struct arena arena; /* owns the ceiling's tree */
 	struct library library;
-	struct policy *ceiling;
+	struct policy *ceiling; /* NULL: none at hand */
+	bool is_ceiling_faulty;
 	struct compile_around around;
 };
 
-/* Parse the ceiling of the context; its faults are told too, but quarantine nothing here. */
-static enum err bench_init(struct bench *b, const struct compile_context *context, struct fault_list *faults)
+/* Parse the ceiling of the context. */
+static enum err bench_init(struct compile_bench *b, const struct compile_context *context)
 {
 	const struct parse_as as = { .kind = POLICY_CEILING, .name = "", .report_allowed = context->report_allowed };
 	struct fault_list unused;
 	enum err err = ERR_OK;
 
-	*b = (struct bench){ .ceiling = NULL };
+	*b = (struct compile_bench){ .context = *context };
 	arena_init(&b->arena, 0);
-	library_init(&b->library, read_preset, (void *)(uintptr_t)context, context->report_allowed);
+	library_init(&b->library, read_preset, &b->context, context->report_allowed);
 	fault_list_init(&unused, &b->arena);
-	if (context->ceiling.len > 0) {
+	if (context->ceiling.len > 0)
 		err = parse_policy(&b->arena, "ceiling.policy", context->ceiling, &as, &unused, &b->ceiling);
-		if (err == ERR_INVALID) {
-			b->ceiling = NULL;
-			fault_add(faults, (struct fault_place){ .file = "ceiling.policy" }, FAULT_WARNING, "ceiling_faulty",
-				  "the ceiling has faults and was left out here");
-			err = ERR_OK;
-		}
+	if (err == ERR_INVALID) {
+		b->ceiling = NULL;
+		b->is_ceiling_faulty = true;
+		err = ERR_OK;
 	}
 	b->around = (struct compile_around){
 		.library = &b->library,
@@ -181,10 +181,18 @@ static enum err bench_init(struct bench *b, const struct compile_context *contex
 	return err;
 }
 
-static void bench_finish(struct bench *b)
+static void bench_finish(struct compile_bench *b)
 {
 	library_finish(&b->library);
 	arena_finish(&b->arena);
+}
+
+/* Faults of the ceiling are told for each lease too, but quarantine nothing here. */
+static void tell_ceiling(const struct compile_bench *b, struct fault_list *faults)
+{
+	if (b->is_ceiling_faulty)
+		fault_add(faults, (struct fault_place){ .file = "ceiling.policy" }, FAULT_WARNING, "ceiling_faulty",
+			  "the ceiling has faults and was left out here");
 }
 
 /* Move the segments of the presets over to the caller. */
@@ -204,20 +212,28 @@ static enum err take_rulesets(struct library_uses *uses, struct compiled *out)
 }
 
 /* From a parse that went well or not to what the caller gets. */
-static enum err finish_lease(struct bench *b, enum err parsed, const struct policy *policy, struct fault_list *faults,
-			     struct compiled *compiled)
+static enum err finish_lease(const struct compile_around *around, enum err parsed, const struct policy *policy, struct fault_list *faults,
+			     struct library_uses *uses, struct compiled *compiled)
 {
-	struct library_uses uses = { .count = 0 };
 	enum err err = parsed;
 
+	uses->count = 0;
 	if (err == ERR_OK)
-		err = compile_tree(policy, &b->around, faults, &uses, &compiled->lease);
-	if (err == ERR_OK)
-		return take_rulesets(&uses, compiled);
+		err = compile_tree(policy, around, faults, uses, &compiled->lease);
 	if (err != ERR_INVALID)
 		return err;
+	uses->count = 0;
 	compiled->is_quarantined = true;
 	return compiled->id[0] == '\0' ? ERR_OK : emit_quarantined(compiled->id, policy, &compiled->lease);
+}
+
+static enum err give(enum err err, struct compiled *compiled, struct compiled *out_compiled)
+{
+	if (err != ERR_OK)
+		compiled_finish(compiled);
+	else
+		*out_compiled = *compiled;
+	return err;
 }
 
 enum err compile_lease_text(const char *file, struct text text, const struct compile_context *context, struct fault_list *faults,
@@ -225,40 +241,97 @@ enum err compile_lease_text(const char *file, struct text text, const struct com
 {
 	struct compiled compiled = { .id = "" };
 	struct policy *policy = NULL;
-	struct bench b;
-	enum err err = bench_init(&b, context, faults);
+	struct library_uses uses;
+	struct compile_bench b;
+	enum err err = bench_init(&b, context);
 
 	if (err == ERR_OK) {
+		tell_ceiling(&b, faults);
 		err = compile_parse_lease(&b.arena, file, text, context->report_allowed, faults, &policy, compiled.id);
-		err = finish_lease(&b, err, policy, faults, &compiled);
+		err = finish_lease(&b.around, err, policy, faults, &uses, &compiled);
 	}
+	if (err == ERR_OK)
+		err = take_rulesets(&uses, &compiled);
 	bench_finish(&b);
-	if (err != ERR_OK)
-		compiled_finish(&compiled);
-	else
-		*out_compiled = compiled;
-	return err;
+	return give(err, &compiled, out_compiled);
+}
+
+/* The document on a bench, to be finished as its caller likes. */
+static enum err bench_lease_doc(const struct compile_bench *b, struct arena *arena, const struct compile_around *around, const char *file,
+				const struct lease_doc *doc, struct fault_list *faults, struct library_uses *uses, struct compiled *compiled)
+{
+	struct policy *policy = NULL;
+	enum err err;
+
+	tell_ceiling(b, faults);
+	snprintf(compiled->id, sizeof(compiled->id), "%s", doc->lease);
+	err = parse_lease_doc(arena, file, doc, b->context.report_allowed, faults, &policy);
+	return finish_lease(around, err, policy, faults, uses, compiled);
 }
 
 enum err compile_lease_doc(const char *file, const struct lease_doc *doc, const struct compile_context *context,
 			   struct fault_list *faults, struct compiled *out_compiled)
 {
 	struct compiled compiled = { .id = "" };
-	struct policy *policy = NULL;
-	struct bench b;
-	enum err err = bench_init(&b, context, faults);
+	struct library_uses uses;
+	struct compile_bench b;
+	enum err err = bench_init(&b, context);
 
-	if (err == ERR_OK) {
-		snprintf(compiled.id, sizeof(compiled.id), "%s", doc->lease);
-		err = parse_lease_doc(&b.arena, file, doc, context->report_allowed, faults, &policy);
-		err = finish_lease(&b, err, policy, faults, &compiled);
-	}
+	if (err == ERR_OK)
+		err = bench_lease_doc(&b, &b.arena, &b.around, file, doc, faults, &uses, &compiled);
+	if (err == ERR_OK)
+		err = take_rulesets(&uses, &compiled);
 	bench_finish(&b);
-	if (err != ERR_OK)
-		compiled_finish(&compiled);
-	else
-		*out_compiled = compiled;
-	return err;
+	return give(err, &compiled, out_compiled);
+}
+
+enum err compile_bench_create(const struct compile_context *context, struct compile_bench **out_bench)
+{
+	struct compile_bench *b = alloc_zeroed(sizeof(*b));
+	enum err err;
+
+	if (b == NULL)
+		return ERR_NO_MEMORY;
+	err = bench_init(b, context);
+	if (err != ERR_OK) {
+		compile_bench_destroy(b);
+		return err;
+	}
+	*out_bench = b;
+	return ERR_OK;
+}
+
+void compile_bench_destroy(struct compile_bench *b)
+{
+	if (b == NULL)
+		return;
+	bench_finish(b);
+	alloc_free(b);
+}
+
+enum err compile_bench_lease_doc(struct compile_bench *b, const char *file, const struct lease_doc *doc, compile_ruleset_fn *rulesets,
+				 void *arg, struct fault_list *faults, struct compiled *out_compiled)
+{
+	struct compile_around around = b->around;
+	struct compiled compiled = { .id = "" };
+	struct library_uses uses;
+	struct arena arena;
+	enum err err;
+
+	around.ruleset = rulesets;
+	around.ruleset_arg = arg;
+	arena_init(&arena, 0);
+	err = bench_lease_doc(b, &arena, &around, file, doc, faults, &uses, &compiled);
+	arena_finish(&arena);
+	return give(err, &compiled, out_compiled);
+}
+
+const struct emitted *compile_bench_preset(const struct compile_bench *b, const uint8_t id[LAYOUT_ID_LEN])
+{
+	for (const struct preset *p = b->library.presets; p != NULL; p = p->next)
+		if (p->is_sound && memcmp(p->segment.id, id, LAYOUT_ID_LEN) == 0)
+			return &p->segment;
+	return NULL;
 }
 
 enum err compile_ruleset_doc(const char *file, const struct ruleset_doc *doc, const struct compile_context *context,

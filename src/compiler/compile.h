@@ -46,6 +46,25 @@ enum err compile_lease_text(const char *file, struct text text, const struct com
 /* Compile a lease document that was read before (signed documents). */
 enum err compile_lease_doc(const char *file, const struct lease_doc *doc, const struct compile_context *context,
 			   struct fault_list *faults, struct compiled *out_compiled) ATTR_MUST_CHECK;
+
+/* What the leases of one ceiling have in common, parsed once for all of them: the ceiling, and each preset when it is first used. */
+struct compile_bench;
+/*
+ * Parse the ceiling of `context`, whose ceiling and presets must live as long as the bench; its `ruleset` is not used. A faulty ceiling is left
+ * out, and a warning of each lease. Fails only for memory.
+ */
+enum err compile_bench_create(const struct compile_context *context, struct compile_bench **out_bench) ATTR_MUST_CHECK;
+/* Accepts NULL. */
+void compile_bench_destroy(struct compile_bench *b);
+/*
+ * As compile_lease_doc, with the bench's ceiling and presets; `rulesets` (may be NULL) is asked with `arg`. The segments of the presets stay
+ * the bench's (*out_compiled has none): compile_bench_preset finds them.
+ */
+enum err compile_bench_lease_doc(struct compile_bench *b, const char *file, const struct lease_doc *doc, compile_ruleset_fn *rulesets,
+				 void *arg, struct fault_list *faults, struct compiled *out_compiled) ATTR_MUST_CHECK;
+/* The segment of a preset that some lease used, by its id; NULL if there is none. Borrowed while the bench lives. */
+const struct emitted *compile_bench_preset(const struct compile_bench *b, const uint8_t id[LAYOUT_ID_LEN]);
+
 /* Compile a ruleset document. INVALID with faults. */
 enum err compile_ruleset_doc(const char *file, const struct ruleset_doc *doc, const struct compile_context *context,
 			     struct fault_list *faults, struct emitted *out_segment) ATTR_MUST_CHECK;

@@ -27,6 +27,7 @@ struct ceiling {
 	struct known_file files[PRESETS_MAX + 1]; /* the ceiling first */
 	size_t file_count;
 	struct emitted segment;
+	struct compile_bench *bench; /* owned; NULL: not asked for yet */
 };
 
 static struct known_file *read_file(struct ceiling *c, const char *name)
@@ -52,8 +53,9 @@ static struct known_file *read_file(struct ceiling *c, const char *name)
 	return f;
 }
 
-enum err ceiling_preset(struct ceiling *c, const char *name, struct text *out_text)
+static enum err preset_of(void *arg, const char *name, struct text *out_text)
 {
+	struct ceiling *c = arg;
 	char path[NAME_MAX_LEN];
 	struct known_file *f;
 
@@ -67,12 +69,7 @@ enum err ceiling_preset(struct ceiling *c, const char *name, struct text *out_te
 	return ERR_OK;
 }
 
-static enum err preset_of(void *arg, const char *name, struct text *out_text)
-{
-	return ceiling_preset(arg, name, out_text);
-}
-
-struct compile_context ceiling_context(struct ceiling *c)
+static struct compile_context context_of(struct ceiling *c)
 {
 	return (struct compile_context){ .preset = preset_of,
 					 .arg = c,
@@ -80,8 +77,24 @@ struct compile_context ceiling_context(struct ceiling *c)
 					 .report_allowed = c->report_allowed };
 }
 
+struct compile_bench *ceiling_bench(struct ceiling *c)
+{
+	const struct compile_context context = context_of(c);
+
+	if (c->bench == NULL && compile_bench_create(&context, &c->bench) != ERR_OK)
+		c->bench = NULL;
+	return c->bench;
+}
+
+bool ceiling_is_report_allowed(const struct ceiling *c)
+{
+	return c->report_allowed;
+}
+
 static void forget(struct ceiling *c)
 {
+	compile_bench_destroy(c->bench);
+	c->bench = NULL;
 	emitted_finish(&c->segment);
 	c->segment = (struct emitted){ .bytes = NULL };
 	arena_finish(&c->arena);
@@ -99,7 +112,7 @@ static void load(struct ceiling *c)
 	forget(c);
 	f = read_file(c, c->file);
 	if (f != NULL && f->text.at != NULL) {
-		context = ceiling_context(c);
+		context = context_of(c);
 		c->is_sound = compile_ceiling_text(c->file, f->text, &context, &c->faults, &c->segment) == ERR_OK;
 	}
 	/* Without memory for this too there is no segment, and nothing can be offered. */
@@ -138,6 +151,7 @@ void ceiling_close(struct ceiling *c)
 {
 	if (c == NULL)
 		return;
+	compile_bench_destroy(c->bench);
 	emitted_finish(&c->segment);
 	arena_finish(&c->arena);
 	alloc_free(c->folder);

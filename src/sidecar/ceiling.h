@@ -23,10 +23,9 @@ bool ceiling_refresh(struct ceiling *c);
 bool ceiling_is_sound(const struct ceiling *c);
 /* The segment; one that allows nothing while it is not sound. Borrowed until the next refresh. */
 const struct emitted *ceiling_segment(const struct ceiling *c);
-/* Text and presets for compiling leases; ruleset is the caller's to set, with `arg` passed through. Borrowed until the next refresh. */
-struct compile_context ceiling_context(struct ceiling *c);
-/* A preset's text, for a compile_preset_fn of the caller's. */
-enum err ceiling_preset(struct ceiling *c, const char *name, struct text *out_text) ATTR_MUST_CHECK;
+/* Ceiling and presets parsed, for compiling leases; made when it is first asked for. NULL: no memory. Borrowed until the next refresh. */
+struct compile_bench *ceiling_bench(struct ceiling *c);
+bool ceiling_is_report_allowed(const struct ceiling *c);
 const struct fault_list *ceiling_faults(const struct ceiling *c);
 
 #endif

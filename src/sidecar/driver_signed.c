@@ -193,20 +193,27 @@ static void match(struct driver_signed *d)
 		d->mismatch_since_ns = clock_mono_ns();
 }
 
-static void offer(struct driver_signed *d)
+/* Offer what changed, and once more all of it when the receiver wants that. */
+static enum err offer_holding(struct driver_signed *d)
 {
-	struct holding holding;
+	struct holding holding = { .base = 0 };
 	uint64_t receipt;
 	enum err e;
 
-	if (!signed_set_is_changed(d->set))
-		return;
-	e = signed_set_holding(d->set, &holding);
-	if (e == ERR_OK)
-		e = d->events->on_holding(d->arg, &holding, &receipt);
-	if (e == ERR_OK)
-		signed_set_taken(d->set);
-	else
+	do {
+		e = signed_set_holding(d->set, &holding);
+		if (e == ERR_OK)
+			e = d->events->on_holding(d->arg, &holding, &receipt);
+		signed_set_taken(d->set, e == ERR_OK ? receipt : 0);
+	} while (e == ERR_NOT_FOUND && holding.base != 0);
+	return e;
+}
+
+static void offer(struct driver_signed *d)
+{
+	enum err e = signed_set_is_changed(d->set) ? offer_holding(d) : ERR_OK;
+
+	if (e != ERR_OK)
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_not_taken error=\"%s\"", err_text(e));
 }
 

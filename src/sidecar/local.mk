@@ -44,7 +44,8 @@ libsidecar_a_SOURCES = \
 	src/sidecar/serve_etcd.c src/sidecar/serve_etcd.h \
 	src/sidecar/serve_plan.c src/sidecar/serve_plan.h \
 	src/sidecar/serve_shelf.c src/sidecar/serve_shelf.h \
-	src/sidecar/signed_set.c src/sidecar/signed_set.h \
+	src/sidecar/signed_set.c src/sidecar/signed_set.h src/sidecar/signed_set_internal.h \
+	src/sidecar/signed_examine.c src/sidecar/signed_force.c src/sidecar/signed_shelf.c \
 	src/sidecar/state_lock.c src/sidecar/state_lock.h \
 	src/sidecar/status.c \
 	src/sidecar/sticky.c src/sidecar/sticky.h

@@ -25,8 +25,8 @@ static enum gate_slot_state state_of(uint8_t lease_state)
 /* What matters here, from bytes that were verified. */
 static void read_lease(const struct publish *p, const struct layout_lease *lease, struct stored_segment *stored)
 {
-	const struct layout_header *header = (const void *)stored->bytes;
-	const char *strings = (const char *)stored->bytes + header->table[LAYOUT_STRINGS].offset;
+	const struct layout_header *header = (const void *)stored->body.bytes;
+	const char *strings = (const char *)stored->body.bytes + header->table[LAYOUT_STRINGS].offset;
 
 	stored->lease = (struct stored_lease){
 		.state = state_of(lease->state),
@@ -76,7 +76,7 @@ static enum err stage_lease(struct publish *p, const struct holding_lease *lease
 	list_push_back(&p->book.staged, &entry->staged);
 	if (lease->segment == NULL)
 		return is_complete ? ERR_INVALID : ERR_OK;
-	if (entry->wanted == NULL || memcmp(entry->wanted->id, lease->segment->id, LAYOUT_ID_LEN) != 0)
+	if (entry->wanted == NULL || memcmp(entry->wanted->body.id, lease->segment->id, LAYOUT_ID_LEN) != 0)
 		return use_lease(p, lease->segment, lease->id, &entry->offered);
 	segment_store_use_more(entry->wanted);
 	entry->offered = entry->wanted;

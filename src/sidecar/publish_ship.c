@@ -75,10 +75,10 @@ static enum err emit_shipped_root(struct publish *p)
 			continue;
 		leases[count].id = entry->id;
 		if (entry->shipped != NULL)
-			memcpy(leases[count].segment.bytes, entry->shipped->id, LAYOUT_ID_LEN);
+			memcpy(leases[count].segment.bytes, entry->shipped->body.id, LAYOUT_ID_LEN);
 		count++;
 	}
-	memcpy(ceiling.bytes, p->shipped.ceiling->id, LAYOUT_ID_LEN);
+	memcpy(ceiling.bytes, p->shipped.ceiling->body.id, LAYOUT_ID_LEN);
 	e = emit_root(p->version, p->shipped_base, &ceiling, p->shipped.flags, leases, count, &p->root);
 	alloc_free(leases);
 	return e;
@@ -106,8 +106,8 @@ static enum err send_segments(struct publish *p)
 
 		if (segment == NULL)
 			return ERR_OK;
-		msg.field[0].bytes = (struct text){ (const char *)segment->id, LAYOUT_ID_LEN };
-		e = send_sealed(p, &msg, segment->bytes, segment->len);
+		msg.field[0].bytes = (struct text){ (const char *)segment->body.id, LAYOUT_ID_LEN };
+		e = send_sealed(p, &msg, segment->body.bytes, segment->body.len);
 		if (e != ERR_OK)
 			return e;
 		segment_store_note_sent(&p->store, segment);

@@ -1,6 +1,6 @@
 /*
  * Segments by id. Promises that equal segments are kept once and only as long as somebody uses them, and that what the daemon no longer
- * holds is sent again before it is named again. Called by publish.
+ * holds is sent again before it is named again. Called by publish and signed_force.
  */
 #include "sidecar/segment_store_internal.h"
 
@@ -18,7 +18,7 @@ static uint64_t hash_of(const uint8_t id[LAYOUT_ID_LEN])
 
 static bool has_id(const struct htab_node *node, const void *key)
 {
-	return memcmp(CONTAINER_OF(node, const struct stored_segment, node)->id, key, LAYOUT_ID_LEN) == 0;
+	return memcmp(CONTAINER_OF(node, const struct stored_segment, node)->body.id, key, LAYOUT_ID_LEN) == 0;
 }
 
 void segment_store_init(struct segment_store *s)
@@ -44,7 +44,7 @@ static void segment_destroy(struct stored_segment *segment)
 	if (segment == NULL)
 		return;
 	alloc_free(segment->rulesets);
-	alloc_free(segment->bytes);
+	emitted_finish(&segment->body);
 	alloc_free(segment);
 }
 
@@ -56,14 +56,13 @@ static enum err create(const struct segment_store *s, const struct emitted *from
 
 	if (segment == NULL)
 		return e;
-	segment->bytes = alloc_copy(from->bytes, from->len);
-	if (segment->bytes == NULL)
+	segment->body = *from;
+	segment->body.bytes = alloc_copy(from->bytes, from->len);
+	if (segment->body.bytes == NULL)
 		goto out;
 	if (ruleset_count > 0 &&
 	    (segment->rulesets = alloc_array(ruleset_count, sizeof(struct stored_segment *))) == NULL)
 		goto out;
-	memcpy(segment->id, from->id, LAYOUT_ID_LEN);
-	segment->len = from->len;
 	for (size_t i = 0; i < ruleset_count; i++) {
 		segment->rulesets[i] = segment_store_find(s, rulesets[i].bytes);
 		if (segment->rulesets[i] == NULL) {
@@ -88,7 +87,7 @@ enum err segment_store_use(struct segment_store *s, const struct emitted *segmen
 	if (stored == NULL) {
 		e = create(s, segment, rulesets, ruleset_count, &stored);
 		if (e == ERR_OK)
-			e = htab_insert(&s->by_id, &stored->node, hash_of(stored->id));
+			e = htab_insert(&s->by_id, &stored->node, hash_of(stored->body.id));
 		if (e != ERR_OK) {
 			segment_destroy(stored);
 			return e;

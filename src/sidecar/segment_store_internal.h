@@ -1,6 +1,6 @@
 /*
- * The segments of the holdings that are wanted, under way or adopted: bytes by id, counted by who uses them, and which of them the daemon
- * has. For publish only.
+ * Segments by id, counted by who uses them, and (for publish) which of them the daemon has: of the holdings that are wanted, under way or
+ * adopted; and of what is in force in a signed set.
  */
 #ifndef EGRESS_SIDECAR_SEGMENT_STORE_INTERNAL_H
 #define EGRESS_SIDECAR_SEGMENT_STORE_INTERNAL_H
@@ -28,9 +28,7 @@ struct stored_lease {
 struct stored_segment {
 	struct htab_node node;   /* by the first bytes of the id, which is a digest */
 	struct list_node unsent; /* in the store's list while the daemon shall have it and was not sent it */
-	uint8_t id[LAYOUT_ID_LEN];
-	uint8_t *bytes; /* owned */
-	size_t len;
+	struct emitted body;
 	unsigned use_count;  /* who needs it; 0: it is gone */
 	unsigned hold_count; /* for how many of these the daemon must have it; 0: it has none, or is to forget it */
 	struct stored_segment **rulesets; /* owned array, each used, and held as long as this is */
@@ -50,7 +48,7 @@ void segment_store_finish(struct segment_store *s);
 struct stored_segment *segment_store_find(const struct segment_store *s, const uint8_t id[LAYOUT_ID_LEN]);
 /*
  * Use a segment: keep a copy, or the one that is here. The bytes of a lease's are `verified`, and *out_is_new says whether `lease` is for the
- * caller to fill in. INVALID: it names a ruleset that is not here.
+ * caller to fill in (publish; others have no use for it). INVALID: it names a ruleset that is not here.
  */
 enum err segment_store_use(struct segment_store *s, const struct emitted *segment, const struct layout_id *rulesets, size_t ruleset_count,
 			   bool *out_is_new, struct stored_segment **out_segment) ATTR_MUST_CHECK;

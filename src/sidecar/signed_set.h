@@ -46,10 +46,10 @@ void signed_set_recompile(struct signed_set *s);
 bool signed_set_match(struct signed_set *s, const uint8_t root[32]);
 /* Did what is in force change since the last holding? */
 bool signed_set_is_changed(const struct signed_set *s);
-/* What is in force; borrowed until the next call here. */
+/* What differs from the holding that was taken last, or all that is in force; borrowed until the next call here. */
 enum err signed_set_holding(struct signed_set *s, struct holding *out_holding) ATTR_MUST_CHECK;
-/* The receiver took it. */
-void signed_set_taken(struct signed_set *s);
+/* What the receiver gave for that holding; 0: it did not take it, so the next is complete. */
+void signed_set_taken(struct signed_set *s, uint64_t receipt);
 
 /* Digest of the payload of a lease in force; false: none. */
 bool signed_set_print(const struct signed_set *s, const char *lease, uint8_t out_sha256[32]);

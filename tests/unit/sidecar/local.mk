@@ -28,6 +28,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_driver_file.c \
 	tests/unit/sidecar/test_driver_signed.c \
 	tests/unit/sidecar/test_name_servers.c \
+	tests/unit/sidecar/replay.c tests/unit/sidecar/replay.h \
 	tests/unit/sidecar/test_publish.c \
 	tests/unit/sidecar/test_report.c \
 	tests/unit/sidecar/test_sidecar.c \

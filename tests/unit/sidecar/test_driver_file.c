@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "fixture.h"
 #include "image/segment.h"
+#include "replay.h"
 #include "sidecar/driver.h"
 
 struct bench {
@@ -24,6 +25,7 @@ struct bench {
 	char folder[64], root[80];
 	unsigned offers, beats;
 	bool is_refusing;
+	struct replay replay;
 	char held[1024]; /* of the last offer: "ls_a ls_b!" (quarantined) */
 	uint64_t beat_ns;
 	bool seen;       /* something came */
@@ -47,21 +49,24 @@ static bool is_quarantined(const struct emitted *emitted)
 	return quarantined;
 }
 
+static void word_of(char *out_word, size_t cap, const char *id, const struct emitted *segment)
+{
+	snprintf(out_word, cap, "%s%s", id, is_quarantined(segment) ? "!" : "");
+}
+
 static enum err on_holding(void *arg, const struct holding *holding, uint64_t *out_receipt)
 {
+	enum err e;
+
 	b->offers++;
-	if (b->is_refusing)
+	if (b->is_refusing) {
+		b->replay.receipt = 0;
 		return ERR_NO_MEMORY;
-	b->held[0] = '\0';
-	for (size_t i = 0; i < holding->lease_count; i++) {
-		if (i > 0)
-			strcat(b->held, " ");
-		strcat(b->held, holding->leases[i].id);
-		if (is_quarantined(holding->leases[i].segment))
-			strcat(b->held, "!");
 	}
+	e = replay_take(&b->replay, holding, out_receipt);
+	replay_words(&b->replay, word_of, b->held, sizeof(b->held));
 	b->came = b->awaited != NULL && strcmp(b->held, b->awaited) == 0;
-	return ERR_OK;
+	return e;
 }
 
 static void on_beat(void *arg, uint64_t beat_ns)
@@ -125,6 +130,7 @@ static void start_driver(void)
 static void bench_stop(void)
 {
 	driver_close(b->driver);
+	replay_finish(&b->replay);
 	loop_destroy(b->loop);
 	arena_finish(&b->arena);
 	fixture_remove_folder(b->folder);

@@ -8,6 +8,7 @@
 #include "base/crypto.h"
 #include "fixture.h"
 #include "image/segment.h"
+#include "replay.h"
 #include "sidecar/driver_signed.h"
 #include "signed_fixture.h"
 
@@ -26,8 +27,9 @@ struct scene {
 	struct fake_source source;
 	struct driver *driver;
 	unsigned holdings, beats, missings;
-	bool is_halted;
-	char held[256]; /* "a:3 b:quarantined " */
+	bool is_halted, is_refusing;
+	struct replay replay;
+	char held[256]; /* "a:3 b:bad" */
 };
 
 static enum err on_start(struct frames_source *source, const struct frames_events *events, void *arg)
@@ -50,33 +52,38 @@ static void on_close(struct frames_source *source)
 
 static const struct frames_ops ops = { on_start, on_relist, on_close };
 
+static void word_of(char *out_word, size_t cap, const char *id, const struct emitted *e)
+{
+	struct segment *segment;
+	const char *fault;
+
+	cr_assert_eq(segment_open_bytes(e->bytes, e->len, &segment, &fault), ERR_OK);
+	switch (segment_lease(segment)->state) {
+	case LAYOUT_LEASE_INVALID:
+		snprintf(out_word, cap, "%s:bad", id);
+		break;
+	case LAYOUT_LEASE_RULESET_MISSING:
+		snprintf(out_word, cap, "%s:less", id);
+		break;
+	default:
+		snprintf(out_word, cap, "%s:%u", id, (unsigned)segment_lease(segment)->rev);
+	}
+	segment_unref(segment);
+}
+
 static enum err on_holding(void *arg, const struct holding *holding, uint64_t *out_receipt)
 {
 	struct scene *s = arg;
+	enum err e;
 
 	s->holdings++;
-	s->held[0] = '\0';
-	for (size_t i = 0; i < holding->lease_count; i++) {
-		const struct emitted *e = holding->leases[i].segment;
-		struct segment *segment;
-		const char *fault;
-		size_t len = strlen(s->held);
-
-		cr_assert_eq(segment_open_bytes(e->bytes, e->len, &segment, &fault), ERR_OK);
-		switch (segment_lease(segment)->state) {
-		case LAYOUT_LEASE_INVALID:
-			snprintf(s->held + len, sizeof(s->held) - len, "%s:bad ", holding->leases[i].id);
-			break;
-		case LAYOUT_LEASE_RULESET_MISSING:
-			snprintf(s->held + len, sizeof(s->held) - len, "%s:less ", holding->leases[i].id);
-			break;
-		default:
-			snprintf(s->held + len, sizeof(s->held) - len, "%s:%u ", holding->leases[i].id,
-				 (unsigned)segment_lease(segment)->rev);
-		}
-		segment_unref(segment);
+	if (s->is_refusing) {
+		s->replay.receipt = 0;
+		return ERR_NO_MEMORY;
 	}
-	return ERR_OK;
+	e = replay_take(&s->replay, holding, out_receipt);
+	replay_words(&s->replay, word_of, s->held, sizeof(s->held));
+	return e;
 }
 
 static void on_beat(void *arg, uint64_t beat_ns)
@@ -127,6 +134,7 @@ static void begin(struct scene *s)
 static void end(struct scene *s)
 {
 	driver_close(s->driver);
+	replay_finish(&s->replay);
 	loop_destroy(s->loop);
 	fixture_remove_folder(s->folder);
 	signed_forget();
@@ -182,7 +190,7 @@ static void bring_up(struct scene *s, const char **out_a, const char **out_b)
 	/* Whoever signs may come last. */
 	put_signed(s, "keyset", ENVELOPE_KEYSET, signed_keyset(4, 3, SIGNED_NOW_MS + 7200000), SIGNED_R1);
 	s->source.events->on_snap_end(s->source.arg);
-	cr_assert_str_eq(s->held, "a:3 b:7 ");
+	cr_assert_str_eq(s->held, "a:3 b:7");
 	cr_assert_eq(s->beats, 0);
 	mark(s, signed_beat(SIGNED_CELL, 3, 10, SIGNED_NOW_MS, 4, 5, manifest));
 	cr_assert_eq(s->beats, 1);
@@ -196,7 +204,7 @@ static void nothing_changed(struct scene *s, const char *a, const char *b, unsig
 {
 	const struct manifest_doc_entry entries[] = { signed_entry(lease_a, 3, a), signed_entry(lease_b, 7, b) };
 
-	cr_assert_str_eq(s->held, "a:3 b:7 ");
+	cr_assert_str_eq(s->held, "a:3 b:7");
 	mark(s, signed_beat(SIGNED_CELL, 3, 11 + beats, SIGNED_NOW_MS, 4, 5, signed_manifest(SIGNED_CELL, 3, 5, entries, 2)));
 	cr_assert_eq(s->beats, 2 + beats);
 	cr_assert_eq(s->missings, 0);
@@ -214,13 +222,13 @@ Test(driver_signed, a_set_is_in_force_only_when_it_is_what_the_manifest_says)
 	next = signed_lease(SIGNED_CELL, "a", 3, 4, RULE);
 	put_lease(&s, "a", next);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:3 b:7 ");
+	cr_assert_str_eq(s.held, "a:3 b:7");
 	entries[0] = signed_entry(lease_a, 4, next);
 	entries[1] = signed_entry(lease_b, 7, b);
 	manifest = signed_manifest(SIGNED_CELL, 3, 6, entries, 2);
 	put_signed(&s, "m", ENVELOPE_MANIFEST, manifest, SIGNED_MANIFEST);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:4 b:7 ");
+	cr_assert_str_eq(s.held, "a:4 b:7");
 	mark(&s, signed_beat(SIGNED_CELL, 3, 12, SIGNED_NOW_MS, 4, 6, manifest));
 	/* A beat that names a manifest which we do not have does not count, */
 	mark(&s, signed_beat(SIGNED_CELL, 3, 13, SIGNED_NOW_MS, 4, 7, "x"));
@@ -272,7 +280,7 @@ Test(driver_signed, a_hostile_store_changes_nothing)
 	/* A lease that control once signed, but that no manifest names now. */
 	put_lease(&s, "d", signed_lease(SIGNED_CELL, "d", 3, 1, RULE));
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:3 b:7 ");
+	cr_assert_str_eq(s.held, "a:3 b:7");
 	cr_assert_eq(s.missings, 1, "the set is not the manifest's: time runs");
 	end(&s);
 }
@@ -286,18 +294,18 @@ Test(driver_signed, what_is_gone_from_the_store_leaves_at_once)
 	bring_up(&s, &a, &b);
 	s.source.events->on_del(s.source.arg, text_of("l/a"));
 	settled(&s);
-	cr_assert_str_eq(s.held, "b:7 ");
+	cr_assert_str_eq(s.held, "b:7");
 	cr_assert_eq(s.missings, 1);
 	/* It comes back with the same bytes, and is what the manifest says. */
 	put_lease(&s, "a", a);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:3 b:7 ");
+	cr_assert_str_eq(s.held, "a:3 b:7");
 	cr_assert_eq(s.beats, 2);
 	/* A list that omits one is a deletion too. */
 	s.source.events->on_snap_begin(s.source.arg);
 	put_lease(&s, "a", a);
 	s.source.events->on_snap_end(s.source.arg);
-	cr_assert_str_eq(s.held, "a:3 ");
+	cr_assert_str_eq(s.held, "a:3");
 	end(&s);
 }
 
@@ -318,7 +326,7 @@ Test(driver_signed, a_withheld_delete_ends_in_no_match)
 	cr_assert_gt(s.missings, 0u);
 	s.source.events->on_del(s.source.arg, text_of("l/a"));
 	settled(&s);
-	cr_assert_str_eq(s.held, "b:7 ");
+	cr_assert_str_eq(s.held, "b:7");
 	cr_assert_eq(s.beats, 2);
 	end(&s);
 }
@@ -345,7 +353,7 @@ Test(driver_signed, a_faulty_lease_that_the_manifest_names_is_quarantined_alone)
 	manifest = signed_manifest(SIGNED_CELL, 3, 6, entries, 2);
 	put_signed(&s, "m", ENVELOPE_MANIFEST, manifest, SIGNED_MANIFEST);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:bad b:7 ");
+	cr_assert_str_eq(s.held, "a:bad b:7");
 	mark(&s, signed_beat(SIGNED_CELL, 3, 11, SIGNED_NOW_MS, 4, 6, manifest));
 	cr_assert_eq(s.beats, 2);
 	driver_visit_faults(s.driver, note_fault, text);
@@ -369,7 +377,7 @@ Test(driver_signed, a_rule_that_does_not_parse_is_quarantined_too)
 	entries[1] = signed_entry(lease_b, 7, b);
 	put_signed(&s, "m", ENVELOPE_MANIFEST, signed_manifest(SIGNED_CELL, 3, 6, entries, 2), SIGNED_MANIFEST);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:bad b:7 ");
+	cr_assert_str_eq(s.held, "a:bad b:7");
 	end(&s);
 }
 
@@ -394,17 +402,17 @@ Test(driver_signed, a_ruleset_that_is_not_there_makes_its_lease_less)
 	entries[1] = signed_entry(lease_b, 7, b);
 	put_signed(&s, "m", ENVELOPE_MANIFEST, signed_manifest(SIGNED_CELL, 3, 6, entries, 2), SIGNED_MANIFEST);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:less b:7 ");
+	cr_assert_str_eq(s.held, "a:less b:7");
 	/* Other rules under that name are not it. */
 	put_signed(&s, key, ENVELOPE_RULESET, "{\"typ\":\"egress.ruleset/1\",\"rules\":[]}", SIGNED_LEASE);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:less b:7 ");
+	cr_assert_str_eq(s.held, "a:less b:7");
 	put_signed(&s, key, ENVELOPE_RULESET, rules, SIGNED_LEASE);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:4 b:7 ");
+	cr_assert_str_eq(s.held, "a:4 b:7");
 	s.source.events->on_del(s.source.arg, text_of(key));
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:less b:7 ");
+	cr_assert_str_eq(s.held, "a:less b:7");
 	end(&s);
 }
 
@@ -422,7 +430,7 @@ Test(driver_signed, a_key_that_the_keyset_drops_takes_its_leases_along)
 	memcpy(at, "\"lease\":[    ]", 14);
 	put_signed(&s, "keyset", ENVELOPE_KEYSET, keyset, SIGNED_R1);
 	settled(&s);
-	cr_assert_str_eq(s.held, "a:bad b:bad ");
+	cr_assert_str_eq(s.held, "a:bad b:bad");
 	end(&s);
 }
 
