@@ -427,7 +427,7 @@ static struct facts take_question(struct bytes *b)
 static void compare(const struct policy *p, const struct snapshot *s, const struct facts *f)
 {
 	struct permit permit = { .slot = UINT32_MAX };
-	struct verdict v = policy_match(s, snapshot_lease_at(s, 0), f, NULL, &permit);
+	struct verdict v = policy_match(s, snapshot_lease_find(s, text_of("ls_1")), f, NULL, &permit);
 	struct answer a = second_reading(p, f);
 
 	REQUIRE(v.allow == a.allow && v.reason == a.reason && v.would_deny == a.would_deny);

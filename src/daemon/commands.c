@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,29 +56,57 @@ static const char *lease_state_word(const struct daemon *d, const struct lease_t
 	return why == REASON_ALLOWED ? "live" : reason_word(why);
 }
 
+static int compare_leases(const void *a, const void *b)
+{
+	const struct snapshot_lease *const *x = a, *const *y = b;
+
+	return segment_compare_ids((*x)->id, (*y)->id);
+}
+
+struct lease_list {
+	const struct snapshot_lease **at;
+	size_t count;
+};
+
+static void on_listed(void *arg, const struct snapshot_lease *lease)
+{
+	struct lease_list *list = arg;
+
+	list->at[list->count++] = lease;
+}
+
+static void print_lease(struct daemon *d, struct command_call *call, const struct lease_table_entry *entry)
+{
+	struct lease l;
+
+	lease_table_read(entry, &l);
+	if (call->json)
+		command_print(call, "{\"lease\":\"%s\",\"state\":\"%s\",\"rev\":%" PRIu64 ",\"slot\":%u,\"tenant\":\"%s\"}\n", l.id,
+			      lease_state_word(d, entry), l.rev, entry->slot, l.tenant);
+	else
+		command_print(call, "%-32s %-18s %8" PRIu64 " %6u %s\n", l.id, lease_state_word(d, entry), l.rev, entry->slot,
+			      l.tenant);
+}
+
 static void on_leases(void *arg, struct command_call *call)
 {
 	struct daemon *d = arg;
 	struct snapshot *s = d->table == NULL ? NULL : lease_table_snapshot(d->table);
+	struct lease_list list = { .at = alloc_array(s == NULL ? 0 : snapshot_lease_count(s), sizeof(*list.at)) };
 
+	if (list.at == NULL) {
+		command_done(call, 1, "out of memory");
+		return;
+	}
+	if (s != NULL)
+		snapshot_visit(s, on_listed, &list);
+	if (list.count > 1)
+		qsort(list.at, list.count, sizeof(*list.at), compare_leases);
 	if (!call->json)
 		command_print(call, "%-32s %-18s %8s %6s %s\n", "LEASE", "STATE", "REV", "SLOT", "TENANT");
-	for (size_t i = 0; s != NULL && i < snapshot_lease_count(s); i++) {
-		const struct snapshot_lease *at = snapshot_lease_at(s, i);
-		const struct lease_table_entry *entry =
-			lease_table_find(d->table, segment_text(at->segment, segment_lease(at->segment)->id));
-		struct lease l;
-
-		if (entry == NULL)
-			continue;
-		lease_table_read(entry, &l);
-		if (call->json)
-			command_print(call, "{\"lease\":\"%s\",\"state\":\"%s\",\"rev\":%" PRIu64 ",\"slot\":%u,\"tenant\":\"%s\"}\n",
-				      l.id, lease_state_word(d, entry), l.rev, entry->slot, l.tenant);
-		else
-			command_print(call, "%-32s %-18s %8" PRIu64 " %6u %s\n", l.id, lease_state_word(d, entry), l.rev,
-				      entry->slot, l.tenant);
-	}
+	for (size_t i = 0; i < list.count; i++)
+		print_lease(d, call, lease_table_find(d->table, list.at[i]->id));
+	alloc_free(list.at);
 	command_done(call, 0, NULL);
 }
 

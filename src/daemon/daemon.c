@@ -13,6 +13,7 @@
 /* One world on its way to all workers. */
 struct adoption {
 	struct daemon *daemon;
+	struct world *before; /* counted: workers give it up in the middle of their work, so the last reference goes here */
 	uint64_t version;     /* of a new snapshot; 0: only other parts changed */
 	unsigned remaining;   /* workers that have not answered */
 	uint64_t since_ms, ended; /* sessions that it ended */
@@ -81,10 +82,17 @@ static uint32_t slot_of(void *daemon, struct text id)
 	return slots_take(&((struct daemon *)daemon)->slots, id);
 }
 
+static void on_difference(void *daemon, const struct snapshot_lease *was, const struct snapshot_lease *is)
+{
+	if (is == NULL)
+		slots_leave(&((struct daemon *)daemon)->slots, was->id);
+}
+
 enum err daemon_take_snapshot(struct daemon *d, struct snapshot *snapshot, uint64_t version)
 {
 	struct lease_table *table = NULL, *before = d->table;
-	enum err e = lease_table_create(snapshot, slot_of, d, &table);
+	struct snapshot *old = daemon_newest_snapshot(d);
+	enum err e = lease_table_follow(before, snapshot, slot_of, d, &table);
 
 	if (e != ERR_OK)
 		return e;
@@ -92,10 +100,19 @@ enum err daemon_take_snapshot(struct daemon *d, struct snapshot *snapshot, uint6
 	e = daemon_publish(d, version);
 	if (e != ERR_OK) {
 		d->table = before;
-		before = table;
+		lease_table_unref(table);
+		return e;
 	}
+	segment_store_follow(&d->segments, old, snapshot);
+	if (old != NULL)
+		snapshot_diff(old, snapshot, on_difference, d);
 	lease_table_unref(before);
-	return e;
+	return ERR_OK;
+}
+
+struct snapshot *daemon_newest_snapshot(const struct daemon *d)
+{
+	return d->table == NULL ? NULL : lease_table_snapshot(d->table);
 }
 
 uint64_t daemon_newest_version(const struct daemon *d)
@@ -108,7 +125,7 @@ static bool sweep(struct daemon *d)
 {
 	struct snapshot *snapshot = lease_table_snapshot(d->table);
 
-	segment_store_keep_only(&d->segments, snapshot);
+	segment_store_sweep(&d->segments);
 	return slots_sweep(&d->slots, is_gone, d) > 0 && slots_count(&d->slots) < snapshot_lease_count(snapshot) &&
 	       daemon_take_snapshot(d, snapshot, d->version_due) == ERR_OK;
 }
@@ -140,6 +157,7 @@ static void on_adopted(void *arg, unsigned worker, uint64_t ended)
 	a->ended += ended;
 	if (--a->remaining > 0)
 		return;
+	world_unref(a->before);
 	on_all_adopted(a);
 	alloc_free(a);
 }
@@ -168,9 +186,10 @@ enum err daemon_publish(struct daemon *d, uint64_t version)
 		loop_stop(d->loop);
 		break;
 	}
-	world_unref(d->world);
+	a->before = d->world;
 	d->world = w;
 	if (a->remaining == 0) {
+		world_unref(a->before);
 		alloc_free(a);
 		return ERR_NO_MEMORY;
 	}

@@ -94,9 +94,11 @@ struct daemon {
 /* daemon.c */
 /* Build a world from what the daemon holds now and have every worker adopt it; `version` is the snapshot's (0: no new one). */
 enum err daemon_publish(struct daemon *d, uint64_t version) ATTR_MUST_CHECK;
-/* Give every lease of `snapshot` its slot and publish; on failure all stays as it was. */
+/* Give every lease of `snapshot`, which follows the newest, its slot and publish; on failure all stays as it was. */
 enum err daemon_take_snapshot(struct daemon *d, struct snapshot *snapshot, uint64_t version) ATTR_MUST_CHECK;
-/* The version of the newest snapshot taken, adopted or not; 0: none. */
+/* The newest snapshot taken, adopted or not; NULL: none. */
+struct snapshot *daemon_newest_snapshot(const struct daemon *d);
+/* Its version; 0: none. */
 uint64_t daemon_newest_version(const struct daemon *d);
 /* Start draining: stop accepting, end when tunnels have, or at the deadline. Idempotent. */
 void daemon_drain(struct daemon *d);

@@ -50,7 +50,8 @@ static void add_slot(void *arg, struct text id, uint32_t slot)
 	lines->len += (size_t)n;
 }
 
-static void tell_slots(struct daemon *d, uint64_t version)
+/* Tell every slot, or those that are to be told. */
+static void tell_slots(struct daemon *d, uint64_t version, bool all)
 {
 	struct slot_lines *lines = alloc_zeroed(sizeof(*lines));
 
@@ -60,7 +61,10 @@ static void tell_slots(struct daemon *d, uint64_t version)
 	}
 	lines->daemon = d;
 	lines->version = version;
-	slots_visit(&d->slots, add_slot, lines);
+	if (all)
+		slots_visit(&d->slots, add_slot, lines);
+	else
+		slots_visit_named(&d->slots, add_slot, lines);
 	flush_slots(lines);
 	alloc_free(lines);
 }
@@ -112,7 +116,7 @@ void sidecar_link_hello(struct peer *p, const struct ctl_msg *msg)
 	log_line(LOG_LEVEL_INFO, "event=sidecar_connected pid=%d", (int)who->pid);
 	tell(d, &welcome, gate_fd(d->gate));
 	pass_records(d);
-	tell_slots(d, 0);
+	tell_slots(d, 0, true);
 }
 
 void sidecar_link_lost(struct peer *p)
@@ -154,6 +158,18 @@ static void on_segment(struct daemon *d, const struct ctl_msg *msg, int fd)
 		log_line(LOG_LEVEL_ERROR, "event=segment_not_kept why=\"out of memory\"");
 }
 
+/* The sidecar is told the slots of what it named, once that is adopted. */
+static void name_slots(struct daemon *d, const struct segment *root)
+{
+	uint32_t count;
+	const struct layout_root_lease *named = segment_table(root, LAYOUT_ROOT_LEASES, &count);
+
+	if (segment_root(root)->base == 0)
+		slots_name_all(&d->slots);
+	for (uint32_t i = 0; i < count && segment_root(root)->base != 0; i++)
+		slots_name(&d->slots, segment_text(root, named[i].id));
+}
+
 static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
 {
 	uint64_t version = msg->field[0].number;
@@ -171,19 +187,21 @@ static void on_root(struct daemon *d, const struct ctl_msg *msg, int fd)
 		e = ERR_INVALID;
 		fault = "its version is not newer"; /* two snapshots of one version could not be told apart */
 	}
-	if (e == ERR_OK && segment_root(root)->base != 0) {
+	if (e == ERR_OK && segment_root(root)->base != 0 && segment_root(root)->base != daemon_newest_version(d)) {
 		e = ERR_NOT_FOUND;
 		fault = CTL_NACK_BASE;
 	}
 	if (e == ERR_OK)
-		e = snapshot_create(root, segment_store_find, &d->segments, &snapshot, &fault);
+		e = snapshot_follow(daemon_newest_snapshot(d), root, segment_store_find, &d->segments, &snapshot, &fault);
 	if (e == ERR_OK && snapshot_lease_count(snapshot) > gate_slot_count(d->gate)) {
 		e = ERR_LIMIT;
 		fault = "more leases than leases_max";
 	}
 	if (e == ERR_OK)
 		e = daemon_take_snapshot(d, snapshot, version);
-	if (e != ERR_OK)
+	if (e == ERR_OK)
+		name_slots(d, root);
+	else
 		nack(d, version, fault == NULL ? err_text(e) : fault);
 	segment_unref(root);
 	snapshot_unref(snapshot);
@@ -193,7 +211,7 @@ void sidecar_link_adopted(struct daemon *d, uint64_t version)
 {
 	struct ctl_msg msg = { .type = CTL_ACK, .field = { { .number = version } } };
 
-	tell_slots(d, version);
+	tell_slots(d, version, false);
 	tell(d, &msg, -1);
 }
 

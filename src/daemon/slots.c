@@ -8,6 +8,7 @@
 
 struct given {
 	struct htab_node node;
+	struct list_node leaving, named;
 	uint32_t slot;
 	size_t id_len;
 	char id[RECORD_LEASE_MAX + 1];
@@ -27,6 +28,8 @@ enum err slots_init(struct slots *s, struct gate *gate)
 
 	*s = (struct slots){ .gate = gate };
 	htab_init(&s->by_id);
+	list_init(&s->leaving);
+	list_init(&s->named);
 	s->free_slots = alloc_array(count, sizeof(*s->free_slots));
 	if (s->free_slots == NULL)
 		return ERR_NO_MEMORY;
@@ -48,11 +51,24 @@ void slots_finish(struct slots *s)
 	s->free_slots = NULL;
 }
 
-uint32_t slots_find(const struct slots *s, struct text id)
+static struct given *find(const struct slots *s, struct text id)
 {
 	struct htab_node *n = htab_find(&s->by_id, hash_bytes(&s->key, id.at, id.len), given_is, &id);
 
-	return n == NULL ? SLOTS_NONE : CONTAINER_OF(n, struct given, node)->slot;
+	return n == NULL ? NULL : CONTAINER_OF(n, struct given, node);
+}
+
+uint32_t slots_find(const struct slots *s, struct text id)
+{
+	const struct given *g = find(s, id);
+
+	return g == NULL ? SLOTS_NONE : g->slot;
+}
+
+static void join(struct list *list, struct list_node *node)
+{
+	if (!list_node_is_linked(node))
+		list_push_back(list, node);
 }
 
 /* A free slot that the page does not call open. */
@@ -82,27 +98,38 @@ uint32_t slots_take(struct slots *s, struct text id)
 	g->slot = pick(s);
 	g->id_len = id.len;
 	memcpy(g->id, id.at, id.len);
-	if (g->slot != SLOTS_NONE && htab_insert(&s->by_id, &g->node, hash_bytes(&s->key, id.at, id.len)) == ERR_OK)
+	if (g->slot != SLOTS_NONE && htab_insert(&s->by_id, &g->node, hash_bytes(&s->key, id.at, id.len)) == ERR_OK) {
+		join(&s->named, &g->named);
+		join(&s->leaving, &g->leaving); /* whoever asked for it may fail and leave it behind */
 		return g->slot;
+	}
 	if (g->slot != SLOTS_NONE)
 		s->free_slots[s->free_count++] = g->slot;
 	alloc_free(g);
 	return SLOTS_NONE;
 }
 
+void slots_leave(struct slots *s, struct text id)
+{
+	struct given *g = find(s, id);
+
+	if (g != NULL)
+		join(&s->leaving, &g->leaving);
+}
+
 size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg)
 {
-	struct htab_node *n, *next;
+	struct list_node *n;
 	size_t count = 0;
 
-	for (n = htab_next(&s->by_id, NULL); n != NULL; n = next) {
-		struct given *g = CONTAINER_OF(n, struct given, node);
+	while ((n = list_pop_front(&s->leaving)) != NULL) {
+		struct given *g = CONTAINER_OF(n, struct given, leaving);
 
-		next = htab_next(&s->by_id, n);
 		if (!is_gone(arg, (struct text){ .at = g->id, .len = g->id_len }))
 			continue;
 		(void)gate_next_generation(s->gate, g->slot);
-		htab_remove(&s->by_id, n);
+		list_remove(&s->named, &g->named);
+		htab_remove(&s->by_id, &g->node);
 		s->free_slots[s->free_count++] = g->slot;
 		alloc_free(g);
 		count++;
@@ -124,4 +151,32 @@ void slots_visit(const struct slots *s, slots_visit_fn *visit, void *arg)
 
 		visit(arg, (struct text){ .at = g->id, .len = g->id_len }, g->slot);
 	}
+}
+
+void slots_name(struct slots *s, struct text id)
+{
+	struct given *g = find(s, id);
+
+	if (g != NULL)
+		join(&s->named, &g->named);
+}
+
+void slots_name_all(struct slots *s)
+{
+	s->all_named = true;
+}
+
+void slots_visit_named(struct slots *s, slots_visit_fn *visit, void *arg)
+{
+	struct list_node *n;
+
+	if (s->all_named)
+		slots_visit(s, visit, arg);
+	while ((n = list_pop_front(&s->named)) != NULL) {
+		struct given *g = CONTAINER_OF(n, struct given, named);
+
+		if (!s->all_named)
+			visit(arg, (struct text){ .at = g->id, .len = g->id_len }, g->slot);
+	}
+	s->all_named = false;
 }

@@ -1,137 +1,55 @@
 /*
- * Which lease is this guest? One sorted list of ways to arrive, for leases that need no token and for those that do; a claim is
- * answered at one cost whether its lease exists or not. Looks at no target. Called by proxy/handshake; built by daemon and tools.
+ * Which lease is this guest? The ways to arrive, of leases that need no token and of those that do; a claim is answered at one cost
+ * whether its lease exists or not. Looks at no target. Called by proxy/handshake; built by daemon and tools.
  */
 #include "lease/lease_table.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "base/refcount.h"
+#include "base/trie.h"
+#include "lease/ways.h"
 
 /* At least so many digests are compared for every claim, so that time tells neither a lease's existence nor its tokens. */
 #define COMPARISONS_MIN 4
 
-/* One way to arrive at a lease: all conditions of a lease but the token. */
-struct way {
-	struct prefix source;  /* family NONE: any source will do */
-	struct text listener;  /* borrowed from the segment; empty: any listener will do */
-	uint32_t entry;        /* number in entries */
-};
-
-/* Ways sorted by family, length, octets, listener, entry; the distinct pairs of family and length apart. */
-struct ways {
-	struct way *list; /* owned */
-	size_t count;
-	struct way_group {
-		uint8_t family, len;
-	} groups[1 + 33 + 129];
-	size_t group_count;
-};
-
 struct lease_table {
 	struct refcount refs;
-	struct snapshot *snapshot;         /* counted */
-	struct lease_table_entry *entries; /* owned; in the order of the snapshot */
-	struct ways alone;                 /* of leases that require no token */
-	struct ways token;                 /* of leases that do */
-	struct ways listeners;             /* every required listener, whatever else its lease requires */
-	struct ways sources;               /* every required source, likewise */
+	struct snapshot *snapshot; /* counted */
+	struct trie entries;       /* of struct lease_table_entry, by the hashes of the snapshot */
+	size_t slotless_count;     /* entries without a slot */
+	struct ways alone;         /* of leases that require no token */
+	struct ways token;         /* of leases that do */
+	struct ways listeners;     /* every required listener, whatever else its lease requires */
+	struct ways sources;       /* every required source, likewise */
 };
 
-static int compare_keys(const struct way *a, const struct way *b)
+static struct lease_table_entry *entry_of(struct trie_item *item)
 {
-	int order = (int)a->source.addr.family - (int)b->source.addr.family;
-
-	if (order == 0)
-		order = (int)a->source.len - (int)b->source.len;
-	if (order == 0)
-		order = memcmp(a->source.addr.octets, b->source.addr.octets, 16);
-	return order != 0 ? order : segment_compare_ids(a->listener, b->listener);
+	return item == NULL ? NULL : CONTAINER_OF(item, struct lease_table_entry, item);
 }
 
-static int compare_ways(const void *a, const void *b)
+static const void *entry_key(const struct trie_item *item)
 {
-	const struct way *x = a, *y = b;
-	int order = compare_keys(x, y);
-
-	if (order != 0)
-		return order;
-	return x->entry < y->entry ? -1 : x->entry > y->entry;
+	return &CONTAINER_OF(item, const struct lease_table_entry, item)->lease->id;
 }
 
-static void ways_sort(struct ways *w)
+static bool entry_is(const struct trie_item *item, const void *id)
 {
-	if (w->count > 1)
-		qsort(w->list, w->count, sizeof(*w->list), compare_ways);
-	for (size_t i = 0; i < w->count; i++) {
-		struct way_group g = { w->list[i].source.addr.family, w->list[i].source.len };
-
-		if (w->group_count == 0 || w->groups[w->group_count - 1].family != g.family ||
-		    w->groups[w->group_count - 1].len != g.len)
-			w->groups[w->group_count++] = g;
-	}
+	return text_equal(CONTAINER_OF(item, const struct lease_table_entry, item)->lease->id, *(const struct text *)id);
 }
 
-static size_t ways_lower_bound(const struct ways *w, const struct way *key)
+static void entry_destroy(struct trie_item *item)
 {
-	size_t low = 0, high = w->count;
+	struct lease_table_entry *entry = entry_of(item);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_keys(&w->list[middle], key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	snapshot_lease_unref(entry->lease);
+	alloc_free(entry);
 }
 
-static struct prefix source_of(const struct addr *a, uint8_t len)
-{
-	struct prefix p = { .addr = { .family = a->family }, .len = len };
-
-	memcpy(p.addr.octets, a->octets, len / 8u);
-	if (len % 8 != 0)
-		p.addr.octets[len / 8] = (uint8_t)(a->octets[len / 8] & ~(0xff >> (len % 8)));
-	return p;
-}
-
-/* Called for each way that fits; false ends the walk. */
-typedef bool way_fn(void *arg, uint32_t entry);
-
-static bool ways_visit_key(const struct ways *w, const struct way *key, way_fn *visit, void *arg)
-{
-	for (size_t i = ways_lower_bound(w, key);
-	     i < w->count && compare_keys(&w->list[i], key) == 0; i++) {
-		if (!visit(arg, w->list[i].entry))
-			return false;
-	}
-	return true;
-}
-
-/* Visit every way that `source` and `listener` satisfy. */
-static void ways_visit(const struct ways *w, const struct addr *source, struct text listener,
-		       way_fn *visit, void *arg)
-{
-	for (size_t i = 0; i < w->group_count; i++) {
-		const struct way_group *g = &w->groups[i];
-		struct way key = { .listener = { .at = "", .len = 0 } };
-
-		if (g->family != ADDR_NONE && g->family != source->family)
-			continue;
-		if (g->family != ADDR_NONE)
-			key.source = source_of(source, g->len);
-		if (!ways_visit_key(w, &key, visit, arg))
-			return;
-		key.listener = listener;
-		if (listener.len > 0 && !ways_visit_key(w, &key, visit, arg))
-			return;
-	}
-}
+static const struct trie_ops entry_ops = { entry_key, entry_is, entry_destroy };
 
 static struct prefix layout_source_prefix(const struct layout_source *s)
 {
@@ -141,103 +59,187 @@ static struct prefix layout_source_prefix(const struct layout_source *s)
 	return p;
 }
 
-static void ways_put(struct ways *w, struct way way)
+/* A change to one set of ways. */
+typedef enum err way_fn(struct ways *w, const struct way *way, struct trie_item *entry);
+
+static enum err add_way(struct ways *w, const struct way *way, struct trie_item *entry)
 {
-	w->list[w->count++] = way;
+	return ways_add(w, way, entry);
 }
 
-/* Put all ways of one lease into the lists; the lists have room. */
-static void put_lease(struct lease_table *t, uint32_t entry)
+static enum err drop_way(struct ways *w, const struct way *way, struct trie_item *entry)
 {
-	const struct segment *s = t->entries[entry].lease->segment;
+	return ways_drop(w, way, entry);
+}
+
+/* Change all ways of one lease. */
+static enum err change_ways(struct lease_table *t, struct lease_table_entry *entry, way_fn *change)
+{
+	const struct segment *s = entry->lease->segment;
 	const struct layout_lease *l = segment_lease(s);
 	uint32_t count;
 	const struct layout_source *sources = segment_table(s, LAYOUT_SOURCES, &count);
 	struct ways *w = (l->require & LAYOUT_REQUIRE_TOKEN) != 0 ? &t->token : &t->alone;
-	struct way way = { .listener = { .at = "", .len = 0 }, .entry = entry };
+	struct way way = { .listener = { .at = "", .len = 0 } };
+	enum err e = ERR_OK;
 
 	if ((l->require & LAYOUT_REQUIRE_LISTENER) != 0) {
 		way.listener = segment_text(s, l->listener);
-		ways_put(&t->listeners, way);
+		e = change(&t->listeners, &way, &entry->item);
 	}
-	if ((l->require & LAYOUT_REQUIRE_SOURCE) == 0) {
-		ways_put(w, way);
-		return;
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		struct way source = { .listener = { .at = "", .len = 0 }, .entry = entry };
+	if (e == ERR_OK && (l->require & LAYOUT_REQUIRE_SOURCE) == 0)
+		return change(w, &way, &entry->item);
+	for (uint32_t i = 0; e == ERR_OK && i < count && (l->require & LAYOUT_REQUIRE_SOURCE) != 0; i++) {
+		struct way source = { .source = layout_source_prefix(&sources[i]), .listener = { .at = "", .len = 0 } };
 
-		way.source = source.source = layout_source_prefix(&sources[i]);
-		ways_put(w, way);
-		ways_put(&t->sources, source);
+		way.source = source.source;
+		e = change(w, &way, &entry->item);
+		if (e == ERR_OK)
+			e = change(&t->sources, &source, &entry->item);
 	}
-}
-
-static enum err make_room(struct lease_table *t)
-{
-	struct ways *all[] = { &t->alone, &t->token, &t->listeners, &t->sources };
-	size_t leases = snapshot_lease_count(t->snapshot), room = 0;
-
-	for (size_t i = 0; i < leases; i++) {
-		uint32_t sources;
-
-		(void)segment_table(t->entries[i].lease->segment, LAYOUT_SOURCES, &sources);
-		room += 1 + (size_t)sources;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(all) && room > 0; i++) {
-		all[i]->list = alloc_array(room, sizeof(struct way));
-		if (all[i]->list == NULL)
-			return ERR_NO_MEMORY;
-	}
-	return ERR_OK;
+	return e;
 }
 
 static void destroy(struct lease_table *t)
 {
-	alloc_free(t->alone.list);
-	alloc_free(t->token.list);
-	alloc_free(t->listeners.list);
-	alloc_free(t->sources.list);
-	alloc_free(t->entries);
+	ways_finish(&t->alone);
+	ways_finish(&t->token);
+	ways_finish(&t->listeners);
+	ways_finish(&t->sources);
+	trie_finish(&t->entries);
 	snapshot_unref(t->snapshot);
 	alloc_free(t);
 }
 
-enum err lease_table_create(struct snapshot *snapshot, lease_table_slot_fn *slot_of, void *arg,
-			    struct lease_table **out_table)
+static enum err begin(struct lease_table *before, struct snapshot *snapshot, struct lease_table **out_table)
 {
-	size_t count = snapshot_lease_count(snapshot);
 	struct lease_table *t = alloc_zeroed(sizeof(*t));
+	struct hash_key key = { 0 };
+	enum err e = ERR_OK;
 
 	if (t == NULL)
 		return ERR_NO_MEMORY;
 	refcount_init(&t->refs);
 	t->snapshot = snapshot_ref(snapshot);
-	if (count > 0) {
-		t->entries = alloc_array(count, sizeof(*t->entries));
-		if (t->entries == NULL)
-			goto no_memory;
+	if (before != NULL) {
+		trie_copy(&t->entries, &before->entries);
+		t->slotless_count = before->slotless_count;
+		ways_copy(&t->alone, &before->alone);
+		ways_copy(&t->token, &before->token);
+		ways_copy(&t->listeners, &before->listeners);
+		ways_copy(&t->sources, &before->sources);
+	} else {
+		e = crypto_random(&key, sizeof(key));
+		trie_init(&t->entries, &entry_ops);
+		ways_init(&t->alone, &entry_ops, &key);
+		ways_init(&t->token, &entry_ops, &key);
+		ways_init(&t->listeners, &entry_ops, &key);
+		ways_init(&t->sources, &entry_ops, &key);
 	}
-	for (size_t i = 0; i < count; i++) {
-		const struct snapshot_lease *lease = snapshot_lease_at(snapshot, i);
-
-		t->entries[i].lease = lease;
-		t->entries[i].slot = slot_of(arg, segment_text(lease->segment,
-							       segment_lease(lease->segment)->id));
+	if (e != ERR_OK) {
+		destroy(t);
+		return e;
 	}
-	if (make_room(t) != ERR_OK)
-		goto no_memory;
-	for (size_t i = 0; i < count; i++)
-		put_lease(t, (uint32_t)i);
-	ways_sort(&t->alone);
-	ways_sort(&t->token);
-	ways_sort(&t->listeners);
-	ways_sort(&t->sources);
 	*out_table = t;
 	return ERR_OK;
-no_memory:
-	destroy(t);
-	return ERR_NO_MEMORY;
+}
+
+/* A table under construction. */
+struct builder {
+	struct lease_table *table;
+	lease_table_slot_fn *slot_of;
+	void *arg;
+	enum err err;
+};
+
+static enum err drop_entry(struct lease_table *t, struct lease_table_entry *entry)
+{
+	enum err e = change_ways(t, entry, drop_way);
+	bool is_slotless = entry->slot == LEASE_TABLE_NO_SLOT;
+
+	if (e == ERR_OK)
+		e = trie_remove(&t->entries, entry->item.hash, &entry->lease->id);
+	if (e == ERR_OK && is_slotless)
+		t->slotless_count--;
+	return e;
+}
+
+static enum err add_entry(struct builder *b, const struct snapshot_lease *lease)
+{
+	struct lease_table *t = b->table;
+	struct lease_table_entry *entry = alloc_zeroed(sizeof(*entry));
+	enum err e;
+
+	if (entry == NULL)
+		return ERR_NO_MEMORY;
+	trie_item_init(&entry->item, lease->item.hash);
+	entry->lease = snapshot_lease_ref(lease);
+	entry->slot = b->slot_of(b->arg, lease->id);
+	t->slotless_count += entry->slot == LEASE_TABLE_NO_SLOT;
+	e = trie_put(&t->entries, &entry->item);
+	if (e == ERR_OK)
+		e = change_ways(t, entry, add_way);
+	trie_item_unref(&entry_ops, &entry->item);
+	return e;
+}
+
+static void on_change(void *arg, const struct snapshot_lease *was, const struct snapshot_lease *is)
+{
+	struct builder *b = arg;
+	struct lease_table_entry *entry;
+
+	if (b->err == ERR_OK && was != NULL) {
+		entry = entry_of(trie_find(&b->table->entries, was->item.hash, &was->id));
+		b->err = entry == NULL ? ERR_OK : drop_entry(b->table, entry);
+	}
+	if (b->err == ERR_OK && is != NULL)
+		b->err = add_entry(b, is);
+}
+
+static void on_lease(void *arg, const struct snapshot_lease *lease)
+{
+	on_change(arg, NULL, lease);
+}
+
+static bool on_perhaps_slotless(void *arg, struct trie_item *item)
+{
+	struct builder *b = arg;
+	const struct lease_table_entry *entry = entry_of(item);
+
+	if (entry->slot == LEASE_TABLE_NO_SLOT)
+		on_change(b, entry->lease, snapshot_lease_find(b->table->snapshot, entry->lease->id));
+	return b->err == ERR_OK;
+}
+
+enum err lease_table_follow(struct lease_table *before, struct snapshot *snapshot, lease_table_slot_fn *slot_of, void *arg,
+			    struct lease_table **out_table)
+{
+	struct builder b = { .slot_of = slot_of, .arg = arg, .err = ERR_OK };
+	enum err e;
+
+	if (before != NULL && !snapshot_is_kin(before->snapshot, snapshot))
+		before = NULL;
+	e = begin(before, snapshot, &b.table);
+	if (e != ERR_OK)
+		return e;
+	if (before == NULL)
+		snapshot_visit(snapshot, on_lease, &b);
+	else
+		snapshot_diff(before->snapshot, snapshot, on_change, &b);
+	if (before != NULL && before->slotless_count > 0 && b.err == ERR_OK)
+		(void)trie_visit(&before->entries, on_perhaps_slotless, &b);
+	if (b.err != ERR_OK) {
+		destroy(b.table);
+		return b.err;
+	}
+	*out_table = b.table;
+	return ERR_OK;
+}
+
+enum err lease_table_create(struct snapshot *snapshot, lease_table_slot_fn *slot_of, void *arg,
+			    struct lease_table **out_table)
+{
+	return lease_table_follow(NULL, snapshot, slot_of, arg, out_table);
 }
 
 struct lease_table *lease_table_ref(struct lease_table *t)
@@ -259,30 +261,69 @@ struct snapshot *lease_table_snapshot(const struct lease_table *t)
 
 const struct lease_table_entry *lease_table_find(const struct lease_table *t, struct text id)
 {
-	const struct snapshot_lease *lease = snapshot_lease_find(t->snapshot, id);
+	return entry_of(trie_find(&t->entries, snapshot_hash(t->snapshot, id.at, id.len), &id));
+}
 
-	return lease == NULL ? NULL : &t->entries[lease->index];
+struct diff {
+	const struct lease_table *before, *after;
+	lease_table_diff_fn *visit;
+	void *arg;
+};
+
+static void on_difference(void *arg, struct trie_item *was, struct trie_item *is)
+{
+	struct diff *d = arg;
+
+	d->visit(d->arg, entry_of(was), entry_of(is));
+}
+
+static bool on_stranger_before(void *arg, struct trie_item *was)
+{
+	struct diff *d = arg;
+
+	on_difference(d, was, (struct trie_item *)(uintptr_t)lease_table_find(d->after, entry_of(was)->lease->id));
+	return true;
+}
+
+static bool on_stranger_after(void *arg, struct trie_item *is)
+{
+	struct diff *d = arg;
+
+	if (lease_table_find(d->before, entry_of(is)->lease->id) == NULL)
+		on_difference(d, NULL, is);
+	return true;
+}
+
+void lease_table_diff(const struct lease_table *before, const struct lease_table *after, lease_table_diff_fn *visit, void *arg)
+{
+	struct diff d = { .before = before, .after = after, .visit = visit, .arg = arg };
+
+	if (snapshot_is_kin(before->snapshot, after->snapshot)) {
+		trie_diff(&before->entries, &after->entries, on_difference, &d);
+		return;
+	}
+	(void)trie_visit(&before->entries, on_stranger_before, &d);
+	(void)trie_visit(&after->entries, on_stranger_after, &d);
 }
 
 struct sole { /* the one entry that was visited, however often */
-	bool any, several;
-	uint32_t entry;
+	bool several;
+	const struct lease_table_entry *entry;
 };
 
-static bool on_sole(void *arg, uint32_t entry)
+static bool on_sole(void *arg, struct trie_item *item)
 {
 	struct sole *sole = arg;
 
-	sole->several = sole->any && sole->entry != entry;
-	sole->any = true;
-	sole->entry = entry;
+	sole->several = sole->entry != NULL && sole->entry != entry_of(item);
+	sole->entry = entry_of(item);
 	return !sole->several;
 }
 
-static bool on_any(void *arg, uint32_t entry)
+static bool on_any(void *arg, struct trie_item *item)
 {
 	*(bool *)arg = true;
-	(void)entry;
+	(void)item;
 	return false;
 }
 
@@ -303,9 +344,9 @@ void lease_table_arrive(const struct lease_table *t, const struct lease_arrival 
 	ways_visit(&t->token, &arrival->source.addr, listener, on_any, &options.token_may_help);
 	if (sole.several) {
 		options.alone = REASON_LEASE_AMBIGUOUS;
-	} else if (sole.any) {
+	} else if (sole.entry != NULL) {
 		options.alone = REASON_ALLOWED;
-		options.entry = &t->entries[sole.entry];
+		options.entry = sole.entry;
 	}
 	*out_options = options;
 }

@@ -1,6 +1,7 @@
 /*
  * The leases of one snapshot, indexed: by id, by listener, by source prefix. Answers "which lease is this guest?" with exactly one
- * lease or a reason. Immutable after creation, counted. Each lease has the slot that the daemon gave it.
+ * lease or a reason. Immutable after creation, counted; a table that follows another shares all that did not change with it. Each
+ * lease has the slot that the daemon gave it.
  */
 #ifndef EGRESS_LEASE_LEASE_TABLE_H
 #define EGRESS_LEASE_LEASE_TABLE_H
@@ -18,23 +19,33 @@
 
 struct lease_table;
 
-/* The slot of a lease id in the control page; called once per lease at creation. */
+#define LEASE_TABLE_NO_SLOT UINT32_MAX
+
+/* The slot of a lease id in the control page, or LEASE_TABLE_NO_SLOT; asked for each lease that is new or changed, or has none. */
 typedef uint32_t lease_table_slot_fn(void *arg, struct text id);
 
+/* Immutable, and the same one in every table in which neither the lease nor its slot changed. */
 struct lease_table_entry {
-	const struct snapshot_lease *lease; /* borrowed while the table lives */
+	struct trie_item item;              /* in tables, by id */
+	const struct snapshot_lease *lease; /* counted */
 	uint32_t slot;
 };
 
-/* Index `snapshot` (referenced). */
+/* Index `snapshot` (referenced). What it shares with the snapshot of `before` (NULL: none) is not looked at again. */
+enum err lease_table_follow(struct lease_table *before, struct snapshot *snapshot, lease_table_slot_fn *slot_of, void *arg,
+			    struct lease_table **out_table) ATTR_MUST_CHECK;
+/* Index `snapshot` (referenced) alone. */
 enum err lease_table_create(struct snapshot *snapshot, lease_table_slot_fn *slot_of, void *arg,
 			    struct lease_table **out_table) ATTR_MUST_CHECK;
 struct lease_table *lease_table_ref(struct lease_table *t);
 void lease_table_unref(struct lease_table *t);
 struct snapshot *lease_table_snapshot(const struct lease_table *t);
 
-/* By id; NULL if unknown. */
+/* By id; NULL if unknown. Borrowed while the table lives. */
 const struct lease_table_entry *lease_table_find(const struct lease_table *t, struct text id);
+/* Visit each lease whose entry is another one in `after` than in `before`; NULL where it is missing. For kin it costs what differs. */
+typedef void lease_table_diff_fn(void *arg, const struct lease_table_entry *was, const struct lease_table_entry *is);
+void lease_table_diff(const struct lease_table *before, const struct lease_table *after, lease_table_diff_fn *visit, void *arg);
 
 /* What a guest that arrived like this can be, before it said a word. */
 struct lease_arrival_options {

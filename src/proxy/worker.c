@@ -201,8 +201,10 @@ struct lease_home *worker_home(struct worker *w, const struct lease_table_entry 
 
 	if (h != NULL && is_home_of(h, entry))
 		return h;
-	if (h != NULL)
-		htab_remove(&w->homes, &h->node); /* the slot's lease before this one: it only waits to be forgotten */
+	if (h != NULL) { /* the slot's lease before this one: it only waits to be forgotten */
+		htab_remove(&w->homes, &h->node);
+		lease_home_follow(h, NULL, worker_wall_ms(w), loop_now_ms(w->loop));
+	}
 	h = lease_home_create(entry, worker_wall_ms(w), loop_now_ms(w->loop));
 	if (h == NULL)
 		return NULL;
@@ -494,30 +496,66 @@ static bool parts_differ(const struct world *before, const struct world *after)
 	       memcmp(before->nat64, after->nat64, sizeof(before->nat64)) != 0;
 }
 
+/* One adoption on this worker. */
+struct follow {
+	struct worker *worker;
+	struct snapshot *old, *new; /* borrowed from the worlds; NULL before the first */
+	bool all;                   /* something changed that decides for every lease */
+	uint64_t ended;
+};
+
+static void follow_home(struct follow *f, struct lease_home *h, const struct lease_table_entry *entry)
+{
+	struct worker *w = f->worker;
+
+	if (entry != NULL && entry->slot != h->slot)
+		entry = NULL; /* the same name, but another life of it */
+	lease_home_follow(h, entry, worker_wall_ms(w), loop_now_ms(w->loop));
+	if (entry == NULL)
+		f->ended += cut_home(h, REASON_LEASE_REVOKED);
+	else if (f->all || snapshot_lease_changed(f->old, f->new, text_of(h->lease.id)))
+		f->ended += judge_home_again(h);
+}
+
+static void follow_home_at(struct follow *f, const struct lease_table_entry *at, const struct lease_table_entry *is)
+{
+	struct lease_home *h = worker_find_home(f->worker, at->slot);
+
+	if (h != NULL && is_home_of(h, at))
+		follow_home(f, h, is);
+}
+
+static void on_entry_changed(void *arg, const struct lease_table_entry *was, const struct lease_table_entry *is)
+{
+	struct follow *f = arg;
+
+	if (was != NULL)
+		follow_home_at(f, was, is);
+	/* One that left and came back before its slot was taken back finds its home again. */
+	if (is != NULL && (was == NULL || was->slot != is->slot))
+		follow_home_at(f, is, is);
+}
+
 uint64_t worker_take_world(struct worker *w, struct world *world)
 {
 	struct world *before = w->world;
-	struct snapshot *old = world_snapshot(before), *new = world_snapshot(world);
-	bool all = parts_differ(before, world);
+	struct follow f = { .worker = w, .old = world_snapshot(before), .new = world_snapshot(world) };
 	struct list_node *n, *next;
-	uint64_t count = 0;
 
 	w->world = world; /* the order's reference is ours now */
-	LIST_FOREACH (n, next, &w->home_list) {
-		struct lease_home *h = CONTAINER_OF(n, struct lease_home, peers);
-		struct text id = text_of(h->lease.id);
-		const struct lease_table_entry *entry = world->table == NULL ? NULL : lease_table_find(world->table, id);
+	f.all = parts_differ(before, world) || f.old == NULL || f.new == NULL || snapshot_ceiling_changed(f.old, f.new);
+	if (!f.all) {
+		/* Every home whose lease is in force is found by its slot; the others stay as they are. */
+		lease_table_diff(before->table, world->table, on_entry_changed, &f);
+	} else {
+		LIST_FOREACH (n, next, &w->home_list) {
+			struct lease_home *h = CONTAINER_OF(n, struct lease_home, peers);
 
-		if (entry != NULL && entry->slot != h->slot)
-			entry = NULL; /* the same name, but another life of it */
-		lease_home_follow(h, entry, worker_wall_ms(w), loop_now_ms(w->loop));
-		if (entry == NULL)
-			count += cut_home(h, REASON_LEASE_REVOKED);
-		else if (all || old == NULL || new == NULL || snapshot_lease_changed(old, new, id))
-			count += judge_home_again(h);
+			follow_home(&f, h, world->table == NULL ? NULL : lease_table_find(world->table, text_of(h->lease.id)));
+		}
 	}
 	if (set_up_resolver(w) != ERR_OK)
 		log_line(LOG_LEVEL_ERROR, "event=servers_not_taken");
 	world_unref(before);
-	return count;
+	return f.ended;
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "base/dname.h"
+#include "decision/record.h"
 #include "decision/verdict.h"
 
 #define RULES_MAX 512
@@ -566,10 +567,15 @@ size_t built_bytes(struct built_store *store, enum layout_kind kind, const char 
 static struct segment *keep(struct built_store *store, const uint8_t *bytes, size_t len)
 {
 	const char *fault = NULL;
-	struct segment *s;
+	struct segment *s, *same;
 
 	if (segment_open_bytes(bytes, len, &s, &fault) != ERR_OK)
 		wrong("segment refused", fault == NULL ? "" : fault);
+	same = built_find(store, segment_id(s));
+	if (same != NULL) {
+		segment_unref(s);
+		return same;
+	}
 	if (store->count == BUILT_SEGMENTS_MAX)
 		wrong("store is full", "");
 	store->segments[store->count++] = s;
@@ -604,33 +610,54 @@ static int compare_root_leases(const void *a, const void *b)
 				   (struct text){ strings + y->id.offset, y->id.len });
 }
 
+size_t built_root_naming(uint64_t version, uint64_t base, uint32_t flags, const struct segment *ceiling,
+			 const struct built_named *named, size_t count, uint8_t out_bytes[BUILT_BYTES_MAX])
+{
+	struct builder *b = builder_start(NULL, LAYOUT_ROOT);
+	size_t len;
+
+	if (count > RULES_MAX)
+		wrong("too many leases", "");
+	b->root.version = version;
+	b->root.base = base;
+	b->root.flags = flags;
+	memcpy(b->root.ceiling.bytes, segment_id(ceiling), LAYOUT_ID_LEN);
+	b->count[LAYOUT_ROOT_INFO] = 1;
+	b->count[LAYOUT_ROOT_LEASES] = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		b->root_leases[i].id = put_word(b, named[i].id);
+		if (named[i].segment != NULL)
+			memcpy(b->root_leases[i].segment.bytes, segment_id(named[i].segment), LAYOUT_ID_LEN);
+	}
+	sorting = b;
+	if (count > 1)
+		qsort(b->root_leases, count, sizeof(b->root_leases[0]), compare_root_leases);
+	len = put_out(b, out_bytes);
+	at_work--;
+	return len;
+}
+
 size_t built_root_bytes(struct built_store *store, uint64_t version, uint32_t flags,
 			const char *ceiling, const char *const *leases,
 			uint8_t out_bytes[BUILT_BYTES_MAX])
 {
-	struct builder *b = builder_start(store, LAYOUT_ROOT);
-	size_t len;
+	const struct segment *top = built_segment(store, LAYOUT_CEILING, ceiling);
+	static char ids[RULES_MAX][RECORD_LEASE_MAX + 1];
+	struct built_named named[RULES_MAX];
+	size_t count = 0;
 
-	b->root.version = version;
-	b->root.flags = flags;
-	memcpy(b->root.ceiling.bytes, segment_id(built_segment(store, LAYOUT_CEILING, ceiling)),
-	       LAYOUT_ID_LEN);
-	b->count[LAYOUT_ROOT_INFO] = 1;
 	for (; *leases != NULL; leases++) {
-		struct segment *s = built_segment(store, LAYOUT_LEASE, *leases);
+		const struct segment *s = built_segment(store, LAYOUT_LEASE, *leases);
 		struct text id = segment_text(s, segment_lease(s)->id);
-		struct layout_root_lease *named = &b->root_leases[b->count[LAYOUT_ROOT_LEASES]++];
 
-		named->id = put_text(b, id.at, id.len);
-		memcpy(named->segment.bytes, segment_id(s), LAYOUT_ID_LEN);
+		if (count == RULES_MAX)
+			wrong("too many leases", "");
+		memcpy(ids[count], id.at, id.len);
+		ids[count][id.len] = '\0';
+		named[count] = (struct built_named){ ids[count], s };
+		count++;
 	}
-	sorting = b;
-	if (b->count[LAYOUT_ROOT_LEASES] > 1)
-		qsort(b->root_leases, b->count[LAYOUT_ROOT_LEASES], sizeof(b->root_leases[0]),
-		      compare_root_leases);
-	len = put_out(b, out_bytes);
-	at_work--;
-	return len;
+	return built_root_naming(version, 0, flags, top, named, count, out_bytes);
 }
 
 struct snapshot *built_snapshot(struct built_store *store, uint64_t version, uint32_t flags,

@@ -43,6 +43,14 @@ struct snapshot *built_snapshot(struct built_store *store, uint64_t version, uin
 size_t built_root_bytes(struct built_store *store, uint64_t version, uint32_t flags,
 			const char *ceiling, const char *const *leases,
 			uint8_t out_bytes[BUILT_BYTES_MAX]);
+/* What a root says of one lease. */
+struct built_named {
+	const char *id;
+	const struct segment *segment; /* NULL: it is gone */
+};
+/* The bytes of a root over segments that exist; with a base, `named` are changes. */
+size_t built_root_naming(uint64_t version, uint64_t base, uint32_t flags, const struct segment *ceiling,
+			 const struct built_named *named, size_t count, uint8_t out_bytes[BUILT_BYTES_MAX]);
 /* Finds in the store that is `arg`. */
 struct segment *built_find(void *arg, const uint8_t id[LAYOUT_ID_LEN]);
 

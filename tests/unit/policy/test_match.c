@@ -65,7 +65,7 @@ static void know_address(struct facts *f, const char *address)
 static const char *decide(const struct facts *f)
 {
 	static char text[VERDICT_TEXT_MAX];
-	const struct snapshot_lease *lease = snapshot_lease_at(snapshot, 0);
+	const struct snapshot_lease *lease = snapshot_lease_find(snapshot, text_of("ls_1"));
 	struct permit permit, untouched;
 	struct verdict v;
 
@@ -141,7 +141,7 @@ Test(match, says_how_much_of_a_name_its_narrowest_wildcard_leaves_open)
 	    "allow https://allowed.test\nallow https://*.wild.test\nallow https://*.deep.wild.test\nallow https://exact.wild.test\n", 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct facts f = facts_of(PHASE_REQUEST, rows[i].target);
-		struct verdict v = policy_match(snapshot, snapshot_lease_at(snapshot, 0), &f, NULL, NULL);
+		struct verdict v = policy_match(snapshot, snapshot_lease_find(snapshot, text_of("ls_1")), &f, NULL, NULL);
 
 		cr_expect(v.allow);
 		cr_expect_eq(v.free_len, rows[i].free_len, "%s: %u", rows[i].target, v.free_len);
@@ -587,7 +587,7 @@ Test(match, makes_permits_of_exactly_what_was_judged)
 
 	use("allow any\n", "allow https://a.test\n", 0);
 	know_address(&f, "9.9.9.9");
-	v = policy_match(snapshot, snapshot_lease_at(snapshot, 0), &f, NULL, &permit);
+	v = policy_match(snapshot, snapshot_lease_find(snapshot, text_of("ls_1")), &f, NULL, &permit);
 	cr_assert(v.allow);
 	cr_expect(addr_equal(&permit.to.addr, &f.address) && permit.to.port == 443);
 	cr_expect(permit.slot == 3 && permit.generation == 8 && permit.snapshot == 42);
@@ -622,7 +622,7 @@ Test(match, allocates_nothing)
 	use("allow any\n", "allow https://a.test\n", 0);
 	know_address(&f, "9.9.9.9");
 	alloc_fail_at(1);
-	cr_expect(policy_match(snapshot, snapshot_lease_at(snapshot, 0), &f, NULL, &permit).allow);
+	cr_expect(policy_match(snapshot, snapshot_lease_find(snapshot, text_of("ls_1")), &f, NULL, &permit).allow);
 	cr_expect_eq(alloc_count(), 0);
 	alloc_fail_at(0);
 	drop();
@@ -634,7 +634,7 @@ static void expect_trace(const char *target, const enum trace_result *results, s
 	struct facts f = facts_of(PHASE_REQUEST, target);
 
 	trace_init(&t);
-	(void)policy_match(snapshot, snapshot_lease_at(snapshot, 0), &f, &t, NULL);
+	(void)policy_match(snapshot, snapshot_lease_find(snapshot, text_of("ls_1")), &f, &t, NULL);
 	cr_assert_eq(t.count, count, "%s: %zu steps", target, t.count);
 	for (size_t i = 0; i < count; i++)
 		cr_expect_eq(t.steps[i].result, results[i], "%s step %zu: %s", target, i,
