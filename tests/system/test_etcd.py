@@ -204,6 +204,26 @@ def test_a_token_that_ends_is_asked_for_again(fleet):
     assert "why=denied" in f.log()
 
 
+def test_a_hang_up_that_replaces_the_source_goes_on_where_it_was(fleet):
+    f = fleet.start()
+    live = f.e.guest()
+    assert live.open("allowed.test", 7000) == OK
+    f.control.change(ls_two=[])
+    f.e.configure(DAEMON + "report_allowed = on\n")
+    f.e.sidecar.send_signal(signal.SIGHUP)
+    wait_for(lambda: "configuration_read" in f.log())
+    assert "first_list_waits" not in f.log()
+    f.control.change(ls_two=None)
+    f.control.change(ls_one=[*RULES, {"id": "more", "allow": "tcp://plain.test:7000"}])
+    wait_for(lambda: f.ask("plain.test") == OK, 10)
+    live.send(b"x")
+    assert live.take(1) == b"x"
+    live.close()
+    # The new source alone moves deadlines.
+    f.control.stop()
+    f.wait_stale()
+
+
 def test_members_behind_mutual_tls(fleet, tls):  # noqa: F811
     shared = fleet.egress.folder / "tls"
     shared.mkdir()

@@ -56,6 +56,37 @@ class Fleet:
     def counts(self, kind, result, before):
         wait_for(lambda: self.count(kind, result) > before)
 
+    def forge(self, change):
+        """A lie that whoever has the keys could tell: the lease of ls_a as `change` leaves it, one revision on, and all that names it."""
+        def lie(documents):
+            if not {"m", "beat", "l/ls_a"} <= documents.keys():
+                return documents
+            lease = json.loads(payload_of(documents["l/ls_a"]))
+            lease["rev"] += 1
+            change(lease)
+            said = dict(documents, **{"l/ls_a": self.authority.envelope("egress.lease/1", json.dumps(lease).encode(), "lease-1")})
+            manifest = dict(json.loads(payload_of(documents["m"])), root=manifest_root(said))
+            manifest["seq"] += 1
+            payload = json.dumps(manifest).encode()
+            said["m"] = self.authority.envelope("egress.manifest/1", payload, "manifest-1")
+            beat = json.loads(payload_of(documents["beat"]))
+            beat["cells"] = {"c-1": [manifest["seq"], b64(hashlib.sha256(payload).digest())]}
+            said["beat"] = self.authority.envelope("egress.beat/1", json.dumps(beat).encode(), "beat-1")
+            return said
+        return lie
+
+    def start_with_a_clock(self, clock):
+        """Its sidecar looks at a clock that the test moves."""
+        clock.write_text("+0")
+        self.e.start_daemon()
+        with open(self.e.folder / "egress-sidecar.log", "a", encoding="utf-8") as log:
+            environment = dict(self.e._env(), LD_PRELOAD="/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", FAKETIME_TIMESTAMP_FILE=str(clock),
+                               FAKETIME_NO_CACHE="1", FAKETIME_DONT_FAKE_MONOTONIC="1")
+            environment["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
+            self.e.sidecar = self.e.lab.net.popen("proxy", BUILD / "egress-sidecar", "--config", self.e.config, "--without-sandbox", stdout=log, stderr=log,
+                                                  stdin=subprocess.DEVNULL, env=environment)
+        wait_for(self.e.is_ready)
+
     def state(self):
         return json.loads(self.e.ctl("sidecar", "--json").stdout)["state"]
 
@@ -204,22 +235,8 @@ def test_a_key_that_nobody_knows_quarantines_its_lease_alone(fleet):
     f = fleet().start()
     assert f.opens() == OK
 
-    def forge(documents):
-        """What a control plane says that is newer than its proxies."""
-        if not {"m", "beat", "l/ls_a"} <= documents.keys():
-            return documents
-        lease = json.loads(payload_of(documents["l/ls_a"]))
-        lease["rev"] += 1
-        lease["network"]["rules"][0]["pot"] = 1
-        said = dict(documents, **{"l/ls_a": f.authority.envelope("egress.lease/1", json.dumps(lease).encode(), "lease-1")})
-        manifest = dict(json.loads(payload_of(documents["m"])), root=manifest_root(said))
-        manifest["seq"] += 1
-        payload = json.dumps(manifest).encode()
-        said["m"] = f.authority.envelope("egress.manifest/1", payload, "manifest-1")
-        beat = json.loads(payload_of(documents["beat"]))
-        beat["cells"] = {"c-1": [manifest["seq"], b64(hashlib.sha256(payload).digest())]}
-        said["beat"] = f.authority.envelope("egress.beat/1", json.dumps(beat).encode(), "beat-1")
-        return said
+    # What a control plane says that is newer than its proxies.
+    forge = f.forge(lambda lease: lease["network"]["rules"][0].update(pot=1))
     before = f.count("lease", "schema")
     f.store.tell(forge)
     f.counts("lease", "schema", before)
@@ -235,15 +252,7 @@ def test_a_key_that_nobody_knows_quarantines_its_lease_alone(fleet):
 def test_a_clock_step_refuses_and_lengthens_nothing(fleet, step):
     f = fleet(sandbox=False)
     clock = f.e.folder / "clock"
-    clock.write_text("+0")
-    f.e.start_daemon()
-    with open(f.e.folder / "egress-sidecar.log", "a", encoding="utf-8") as log:
-        environment = dict(f.e._env(), LD_PRELOAD="/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", FAKETIME_TIMESTAMP_FILE=str(clock),
-                           FAKETIME_NO_CACHE="1", FAKETIME_DONT_FAKE_MONOTONIC="1")
-        environment["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
-        f.e.sidecar = f.e.lab.net.popen("proxy", BUILD / "egress-sidecar", "--config", f.e.config, "--without-sandbox", stdout=log, stderr=log,
-                                        stdin=subprocess.DEVNULL, env=environment)
-    wait_for(f.e.is_ready)
+    f.start_with_a_clock(clock)
     assert f.opens() == OK
     before = f.count("beat", "clock")
     clock.write_text(step)
