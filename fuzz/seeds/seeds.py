@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FUZZ = HERE.parent
-BUILD = Path(os.environ.get("EGRESS_BUILDDIR", "."))
+BUILD = Path(os.environ.get("EGRESS_BUILDDIR", ".")).resolve()
 
 
 def table(source, name):

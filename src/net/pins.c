@@ -62,6 +62,11 @@ void pins_destroy(struct pins *p)
 	alloc_free(p);
 }
 
+void pins_set_max(struct pins *p, size_t max)
+{
+	p->max = max;
+}
+
 static struct entry *entry_of(struct htab_node *node)
 {
 	return node == NULL ? NULL : CONTAINER_OF(node, struct entry, node);

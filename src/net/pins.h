@@ -40,6 +40,8 @@ struct pin {
 /* At most `max` pins, of all kinds together. NULL without memory or randomness. */
 struct pins *pins_create(size_t max) ATTR_MUST_CHECK;
 void pins_destroy(struct pins *p);
+/* From now on at most `max`; what is there already stays until its time. */
+void pins_set_max(struct pins *p, size_t max);
 /* The live pin of this name and family, or NULL; borrowed until the next call of pins_put, _find, _drop or _flush. */
 const struct pin *pins_find(struct pins *p, const struct dname *name, enum dns_type type, uint64_t now_ms);
 /* Write the pin out as the answer that it was made of. */

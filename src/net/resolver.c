@@ -22,6 +22,7 @@
 #define PER_OWNER_MAX_DEFAULT 64
 #define ASKING_MAX_DEFAULT 16
 #define QUESTION_AT 12 /* in a query: behind the header */
+#define LINE_FEW 16    /* lookups that an owner may have although the line is full */
 
 /* Who asks. Exists while it has lookups. */
 struct owner {
@@ -517,6 +518,12 @@ out:
 	return NULL;
 }
 
+/* A full line keeps out whoever fills it, not one that has next to nothing in it. */
+static bool is_crowded(const struct resolver *r, const struct owner *o)
+{
+	return r->waiting_count >= r->options.waiting_max && o->lookup_count >= LINE_FEW;
+}
+
 enum err resolver_start(struct resolver *r, uint32_t owner, const struct dname *name, enum dns_type type,
 			resolver_done_fn *on_done, void *arg, struct resolver_lookup **out_lookup)
 {
@@ -533,8 +540,7 @@ enum err resolver_start(struct resolver *r, uint32_t owner, const struct dname *
 	o = take_owner(r, owner);
 	if (o == NULL)
 		return ERR_NO_MEMORY;
-	if (o->lookup_count >= r->options.per_owner_max ||
-	    (q == NULL && r->waiting_count >= r->options.waiting_max)) {
+	if (o->lookup_count >= r->options.per_owner_max || (q == NULL && is_crowded(r, o))) {
 		err = ERR_LIMIT;
 		goto out;
 	}

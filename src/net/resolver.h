@@ -26,7 +26,7 @@ struct resolver_lookup; /* token of one caller's wait */
 struct resolver_options {
 	uint64_t total_ms;       /* deadline of a lookup, waiting for a channel included; 0: 5000 */
 	uint64_t try_ms;         /* of one try at one server; 0: 1000 */
-	unsigned waiting_max;    /* questions waiting for a channel; 0: 4096 */
+	unsigned waiting_max;    /* questions waiting for a channel, but for a few of each owner; 0: 4096 */
 	unsigned per_owner_max;  /* lookups under way for one owner; 0: 64 */
 	unsigned asking_max;     /* channels that one owner may hold at a time; 0: 16 */
 };

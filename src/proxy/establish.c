@@ -6,6 +6,7 @@
  *   3. A special address in any answer that arrived refuses the name; failure of one family does not.
  *   4. Undeclared NAT64 answers beside a passing A set are dropped and recorded; alone they are special.
  *   5. Every permit is checked again in the turn of connect and once connected.
+ * A set pinned for the lease is whole: a family that had no part in it is not asked, and what cannot be pinned so is refused.
  */
 #include <assert.h>
 #include <string.h>
@@ -128,19 +129,34 @@ static void settle(struct session *s, struct family *f, const struct dns_answer 
 		f->only_nat64 = false;
 }
 
+/* Keep an answer as the rule says. Where that is for the lease and there is no room, what could move later is refused. */
+static enum reason keep(struct session *s, enum family_index i, const struct dns_answer *answer)
+{
+	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
+	bool has_addresses = answer->outcome == DNS_OUTCOME_ADDRESSES;
+	bool for_lease = s->verdict.pin == RULE_PIN_LEASE && has_addresses;
+	enum err e = ERR_NO_MEMORY;
+
+	/* Under pin=connection only what is not an address is remembered. */
+	if (s->verdict.pin == RULE_PIN_CONNECTION && has_addresses)
+		return REASON_ALLOWED;
+	if (pins != NULL)
+		e = pins_put(pins, &s->target.name, types[i], answer, for_lease, loop_now_ms(s->worker->loop));
+	if (e == ERR_OK || !for_lease)
+		return REASON_ALLOWED; /* a pin for a while that cannot be stored is only slower */
+	return e == ERR_LIMIT ? REASON_DNS_BUDGET : REASON_RESOURCE;
+}
+
 static void on_answer(struct session *s, enum family_index i, const struct dns_answer *answer)
 {
 	struct establish *e = s->establish;
-	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
-	uint64_t now_ms = loop_now_ms(s->worker->loop);
+	enum reason why = keep(s, i, answer);
 
 	e->family[i].lookup = NULL;
-	s->dns_ms = (uint32_t)(now_ms - e->since_ms);
-	/* Under pin=connection only what is not an address is remembered. A pin that cannot be stored is only slower. */
-	if (pins != NULL && (s->verdict.pin != RULE_PIN_CONNECTION || answer->outcome != DNS_OUTCOME_ADDRESSES)) {
-		bool for_lease = s->verdict.pin == RULE_PIN_LEASE && answer->outcome == DNS_OUTCOME_ADDRESSES;
-
-		(void)!pins_put(pins, &s->target.name, types[i], answer, for_lease, now_ms);
+	s->dns_ms = (uint32_t)(loop_now_ms(s->worker->loop) - e->since_ms);
+	if (why != REASON_ALLOWED) {
+		session_refuse(s, why);
+		return;
 	}
 	settle(s, &e->family[i], answer);
 	progress(s);
@@ -156,21 +172,61 @@ static void on_answer_v6(void *arg, const struct dns_answer *answer)
 	on_answer(arg, FAMILY_V6, answer);
 }
 
-/* A pin of this family, if it may be used: settles the family. */
-static bool settle_from_pin(struct session *s, enum family_index i)
+static bool is_wanted(const struct session *s, enum family_index i)
+{
+	enum world_family family = s->worker->world->options.family;
+
+	return i == FAMILY_V4 ? family != WORLD_ONLY_V6 : family != WORLD_ONLY_V4;
+}
+
+/* The live pin of this family, if it may be used. */
+static const struct pin *usable_pin(struct session *s, enum family_index i)
 {
 	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
 	const struct pin *pin =
 		pins == NULL ? NULL : pins_find(pins, &s->target.name, types[i], loop_now_ms(s->worker->loop));
-	struct dns_answer answer;
 
-	if (pin == NULL || (s->verdict.pin == RULE_PIN_CONNECTION && pin->outcome == DNS_OUTCOME_ADDRESSES))
-		return false;
+	if (pin != NULL && s->verdict.pin == RULE_PIN_CONNECTION && pin->outcome == DNS_OUTCOME_ADDRESSES)
+		return NULL;
+	return pin;
+}
+
+/* Settle a family by its pin, which becomes the lease's where the rule says so. */
+static enum reason settle_from_pin(struct session *s, enum family_index i, const struct pin *pin)
+{
+	bool is_promoted = s->verdict.pin == RULE_PIN_LEASE && !pin->for_lease && pin->outcome == DNS_OUTCOME_ADDRESSES;
+	struct dns_answer answer;
+	enum reason why;
+
 	pin_answer(pin, &answer);
 	metrics_add(s->worker->metrics, METRIC_DNS_PIN_HITS, 1);
 	if (answer.outcome == DNS_OUTCOME_ADDRESSES)
 		s->establish->from_pins = true;
-	settle(s, &s->establish->family[i], &answer);
+	why = is_promoted ? keep(s, i, &answer) : REASON_ALLOWED;
+	if (why == REASON_ALLOWED)
+		settle(s, &s->establish->family[i], &answer);
+	return why;
+}
+
+/* What the pins say of the families. False: the session was refused. */
+static bool look_into_pins(struct session *s, bool *out_is_whole)
+{
+	bool is_whole = false;
+
+	for (int i = 0; i < FAMILIES; i++) {
+		const struct pin *pin = is_wanted(s, (enum family_index)i) ? usable_pin(s, (enum family_index)i) : NULL;
+		enum reason why;
+
+		if (pin == NULL)
+			continue;
+		is_whole = is_whole || pin->for_lease;
+		why = settle_from_pin(s, (enum family_index)i, pin);
+		if (why != REASON_ALLOWED) {
+			session_refuse(s, why);
+			return false;
+		}
+	}
+	*out_is_whole = is_whole;
 	return true;
 }
 
@@ -199,26 +255,22 @@ static bool ask(struct session *s, enum family_index i, bool *budget_taken)
 	return false;
 }
 
-static bool is_wanted(const struct session *s, enum family_index i)
-{
-	enum world_family family = s->worker->world->options.family;
-
-	return i == FAMILY_V4 ? family != WORLD_ONLY_V6 : family != WORLD_ONLY_V4;
-}
-
 static void resolve(struct session *s)
 {
 	struct establish *e = s->establish;
-	bool budget_taken = false;
+	bool budget_taken = false, is_whole = false;
 
 	e->since_ms = loop_now_ms(s->worker->loop);
 	e->from_pins = false;
 	session_enter(s, SESSION_RESOLVING, RESOLVING_MAX_MS);
-	for (int i = 0; i < FAMILIES; i++) {
+	for (int i = 0; i < FAMILIES; i++)
 		e->family[i] = (struct family){ .state = FAMILY_UNASKED, .reason = REASON_DNS_NO_ADDRESS };
-		if (!is_wanted(s, (enum family_index)i) || settle_from_pin(s, (enum family_index)i))
-			continue;
-		if (!ask(s, (enum family_index)i, &budget_taken))
+	if (!look_into_pins(s, &is_whole))
+		return;
+	for (int i = 0; i < FAMILIES && !is_whole; i++) {
+		bool is_open = e->family[i].state == FAMILY_UNASKED && is_wanted(s, (enum family_index)i);
+
+		if (is_open && !ask(s, (enum family_index)i, &budget_taken))
 			return;
 	}
 	progress(s);

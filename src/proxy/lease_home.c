@@ -64,12 +64,14 @@ void lease_home_follow(struct lease_home *h, const struct lease_table_entry *ent
 
 struct pins *lease_home_pins(struct lease_home *h, const struct world_options *o)
 {
-	if (h->pins == NULL) {
-		uint64_t max = lease_home_dns_limits(h, o).names;
+	uint64_t names = lease_home_dns_limits(h, o).names;
+	/* Two families a name; as many names as the budget remembers. */
+	size_t max = 2 * (size_t)(names > DNS_BUDGET_NAMES_MAX ? DNS_BUDGET_NAMES_MAX : names);
 
-		/* Two families a name; as many names as the budget remembers. */
-		h->pins = pins_create(2 * (size_t)(max > DNS_BUDGET_NAMES_MAX ? DNS_BUDGET_NAMES_MAX : max));
-	}
+	if (h->pins == NULL)
+		h->pins = pins_create(max);
+	else
+		pins_set_max(h->pins, max);
 	return h->pins;
 }
 

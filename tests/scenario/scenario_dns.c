@@ -12,7 +12,7 @@
 #include "tests/fake/loop_fake.h"
 
 #define SERVERS 4
-#define LOOKUPS_MAX 32
+#define LOOKUPS_MAX 64
 #define WORDS_MAX 24
 #define TURNS_MAX 100000 /* for one step; a spin is found by it */
 
@@ -310,6 +310,17 @@ static void line_ask(char **words, size_t count)
 	EXPECT(l->calls == 0, "%s came at once", l->id);
 }
 
+static void line_refused(char **words, size_t count)
+{
+	enum dns_type type = strcmp(words[3], "A") == 0 ? DNS_TYPE_A : DNS_TYPE_AAAA;
+	struct resolver_lookup *none = NULL;
+	struct dname name;
+
+	cr_assert_eq(dname_parse(text_of(words[2]), DNAME_FINAL_DOT_REFUSE, &name), DNAME_OK);
+	EXPECT(resolver_start(world.resolver, (uint32_t)number(words[1]), &name, type, on_done, NULL, &none) == ERR_LIMIT,
+	       "%s was taken for %s", words[2], words[1]);
+}
+
 static void line_cancel(char **words, size_t count)
 {
 	struct lookup *l = find(words[1]);
@@ -363,7 +374,8 @@ static const struct {
 	{ "scenario", 2, false, line_scenario }, { "option", 3, false, line_option },
 	{ "server", 2, true, line_server },	  { "closed", 2, true, line_closed },
 	{ "connecting", 2, true, line_connecting }, { "use", 2, true, line_use },
-	{ "ask", 5, true, line_ask },		  { "cancel", 2, true, line_cancel },
+	{ "ask", 5, true, line_ask },		  { "refused", 4, true, line_refused },
+	{ "cancel", 2, true, line_cancel },
 	{ "at", 2, true, line_at },		  { "expect", 3, true, line_expect },
 	{ "asked", 3, true, line_asked },	  { "misfits", 2, true, line_misfits },
 };

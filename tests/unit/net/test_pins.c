@@ -198,6 +198,21 @@ Test(pins, refuse_when_only_the_leases_own_are_left)
 	pins_destroy(p);
 }
 
+Test(pins, follow_a_bound_that_moves)
+{
+	struct pins *p = create(1);
+
+	cr_assert_eq(put(p, "a.test", DNS_OUTCOME_ADDRESSES, 60, true, NOW), ERR_OK);
+	cr_expect_eq(put(p, "b.test", DNS_OUTCOME_ADDRESSES, 60, true, NOW), ERR_LIMIT);
+	pins_set_max(p, 2);
+	cr_expect_eq(put(p, "b.test", DNS_OUTCOME_ADDRESSES, 60, true, NOW), ERR_OK);
+	pins_set_max(p, 1);
+	cr_expect_eq(put(p, "c.test", DNS_OUTCOME_ADDRESSES, 60, false, NOW), ERR_LIMIT);
+	cr_expect_not_null(find(p, "a.test", NOW), "what is there stays");
+	cr_expect_not_null(find(p, "b.test", NOW));
+	pins_destroy(p);
+}
+
 Test(pins, clear_what_has_expired_little_by_little)
 {
 	struct pins *p = create(1000);
