@@ -15,6 +15,6 @@ libcompiler_a_SOURCES = \
 	src/compiler/pattern.c src/compiler/pattern.h \
 	src/compiler/print_doc.c src/compiler/print_doc.h \
 	src/compiler/root.c src/compiler/root.h src/compiler/root_file.c src/compiler/root_internal.h \
-	src/compiler/root_view.c \
+	src/compiler/root_order.c src/compiler/root_view.c \
 	src/compiler/source.c src/compiler/source.h
 EXTRA_DIST += src/compiler/README.md

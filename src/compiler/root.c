@@ -36,8 +36,12 @@ static void ceiling_reset(struct root_ceiling *c)
 /* Forget everything, so that the next refresh reads it all again. */
 static void root_drop(struct root *root)
 {
-	for (size_t i = 0; i < root->file_count; i++)
-		root_file_destroy(root->files[i]);
+	struct htab_node *node;
+
+	while ((node = htab_next(&root->by_name, NULL)) != NULL) {
+		htab_remove(&root->by_name, node);
+		root_file_destroy(CONTAINER_OF(node, struct root_file, node));
+	}
 	root->file_count = 0;
 	root_view_finish(&root->view);
 	library_finish(&root->library);
@@ -53,7 +57,9 @@ void root_close(struct root *root)
 		return;
 	root_drop(root);
 	arena_finish(&root->ceiling.arena);
+	htab_finish(&root->by_name);
 	alloc_free(root->files);
+	alloc_free(root->by_id);
 	alloc_free(root->path);
 	alloc_free(root->ceiling_folder);
 	alloc_free(root->ceiling_name);
@@ -154,40 +160,48 @@ static bool uses_any(const struct root_names *names, const struct root_names *ch
 	return false;
 }
 
-/* Merge the listing with the files held: keep, read again, add, remove. Both are sorted by name. */
-static enum err refresh_files(struct root *root, const struct root_listing *listing)
+/* The file of an entry, made when it is new. */
+static enum err file_for(struct root *root, const struct root_listed *entry, struct root_file **out_file)
 {
-	struct root_file **files = NULL;
-	size_t old = 0;
+	struct root_file *f = root_find_file(root, entry->name);
 	enum err err = ERR_OK;
 
-	if (listing->count > 0) {
-		files = alloc_array(listing->count, sizeof(struct root_file *));
-		if (files == NULL)
-			return ERR_NO_MEMORY;
+	if (f == NULL) {
+		err = root_file_create(entry->name, &f);
+		if (err == ERR_OK)
+			err = htab_insert(&root->by_name, &f->node, hash_bytes(&root->key, f->name, strlen(f->name)));
+		if (err != ERR_OK) {
+			root_file_destroy(f);
+			return err;
+		}
 	}
-	for (size_t i = 0; i < listing->count; i++) {
-		while (old < root->file_count && strcmp(root->files[old]->name, listing->entries[i].name) < 0)
-			root_file_destroy(root->files[old++]);
-		if (old < root->file_count && strcmp(root->files[old]->name, listing->entries[i].name) == 0)
-			files[i] = root->files[old++];
-		else if (err == ERR_OK)
-			err = root_file_create(listing->entries[i].name, &files[i]);
-		if (files[i] != NULL && err == ERR_OK)
-			err = root_file_read(root, files[i], &listing->entries[i].stamp);
-	}
-	while (old < root->file_count)
-		root_file_destroy(root->files[old++]);
-	alloc_free(root->files);
-	root->files = files;
-	root->file_count = listing->count;
+	*out_file = f;
 	return err;
+}
+
+/* Go by the listing: keep, read again, add, remove. */
+static enum err refresh_files(struct root *root, const struct root_listing *listing, bool *out_moved)
+{
+	struct root_file *f;
+	enum err err = ERR_OK;
+
+	for (size_t i = 0; i < root->file_count; i++)
+		root->files[i]->is_listed = !listing->is_whole;
+	for (size_t i = 0; i < listing->count && err == ERR_OK; i++) {
+		err = file_for(root, &listing->entries[i], &f);
+		if (err != ERR_OK)
+			return err;
+		f->is_listed = listing->entries[i].stamp.inode != 0;
+		if (f->is_listed)
+			err = root_file_read(root, f, &listing->entries[i].stamp);
+	}
+	return err == ERR_OK ? root_place_files(root, out_moved) : err;
 }
 
 /* Make segments of every file whose text, presets, ceiling or rivals changed. */
 static enum err link_files(struct root *root, bool ceiling_changed, const struct root_names *changed)
 {
-	enum err err = root_find_duplicates(root);
+	enum err err = ERR_OK;
 
 	for (size_t i = 0; err == ERR_OK && i < root->file_count; i++) {
 		struct root_file *f = root->files[i];
@@ -202,27 +216,30 @@ static enum err link_files(struct root *root, bool ceiling_changed, const struct
 static enum err refresh_compiled(struct root *root, const struct root_listing *listing)
 {
 	struct root_names changed = { .count = 0 };
-	bool ceiling_changed = false;
-	enum err err = refresh_presets(root, &changed);
+	bool ceiling_changed = false, has_moved = false;
+	enum err err = listing->is_whole ? refresh_presets(root, &changed) : ERR_OK;
 
-	if (err == ERR_OK)
+	if (err == ERR_OK && listing->is_whole)
 		err = refresh_ceiling(root, uses_any(&root->ceiling.uses, &changed), &ceiling_changed);
 	if (err == ERR_OK)
-		err = refresh_files(root, listing);
+		err = refresh_files(root, listing, &has_moved);
+	if (err == ERR_OK && has_moved)
+		root_find_duplicates(root);
 	if (err == ERR_OK)
 		err = link_files(root, ceiling_changed, &changed);
 	root_names_finish(&changed);
 	return err;
 }
 
-enum err root_refresh(struct root *root, bool *out_changed)
+static enum err refresh(struct root *root, const char *const *names, size_t count, bool *out_changed)
 {
-	struct root_listing listing = { 0 };
+	struct root_listing listing = { .is_whole = names == NULL };
 	uint8_t before[LAYOUT_ID_LEN];
 	enum err err = check_trust(root);
 
+	arena_init(&listing.arena, 0);
 	if (err == ERR_OK)
-		err = root_list(root, &listing);
+		err = root_list(root, names, count, &listing);
 	if (err == ERR_NO_MEMORY)
 		snprintf(root->reason, sizeof(root->reason), "%s", err_text(err));
 	if (err != ERR_OK)
@@ -241,6 +258,17 @@ enum err root_refresh(struct root *root, bool *out_changed)
 out:
 	root_listing_finish(&listing);
 	return err;
+}
+
+enum err root_refresh(struct root *root, bool *out_changed)
+{
+	return refresh(root, NULL, 0, out_changed);
+}
+
+enum err root_refresh_some(struct root *root, const char *const *names, size_t count, bool *out_changed)
+{
+	*out_changed = false;
+	return count == 0 ? ERR_OK : refresh(root, names, count, out_changed);
 }
 
 /* Where the ceiling is: an absolute path given by the operator, or beside leases/. */
@@ -286,7 +314,10 @@ enum err root_open(const char *path, const struct root_options *options, struct 
 	root->report_allowed = options->report_allowed;
 	library_init(&root->library, read_preset, root, root->report_allowed);
 	root->path = alloc_copy(path, len);
+	htab_init(&root->by_name);
 	err = root->path == NULL ? ERR_NO_MEMORY : place_ceiling(root, options->ceiling);
+	if (err == ERR_OK)
+		err = crypto_random(&root->key, sizeof(root->key));
 	if (err == ERR_OK)
 		err = root_refresh(root, &changed);
 	if (err == ERR_OK && !root->ceiling.is_sound)

@@ -1,6 +1,6 @@
 /*
- * A policy root (leases/, presets/, ceiling.policy) kept compiled: stats everything again when asked, compiles what changed and what
- * depends on it, keeps faulty leases quarantined. Called by the sidecar's file driver and by the tools.
+ * A policy root (leases/, presets/, ceiling.policy) kept compiled: stats everything again when asked, or a few files, compiles what changed
+ * and what depends on it, keeps faulty leases quarantined. Called by the sidecar's file driver and by the tools.
  */
 #ifndef EGRESS_COMPILER_ROOT_H
 #define EGRESS_COMPILER_ROOT_H
@@ -45,6 +45,11 @@ void root_close(struct root *root);
  * may be gone until a refresh succeeds).
  */
 enum err root_refresh(struct root *root, bool *out_changed) ATTR_MUST_CHECK;
+/*
+ * Look at these names in leases/ alone (files, or what was one; others are let be). All else is taken to be as it was when it was last looked
+ * at, so this confirms nothing; otherwise as root_refresh.
+ */
+enum err root_refresh_some(struct root *root, const char *const *names, size_t count, bool *out_changed) ATTR_MUST_CHECK;
 
 /* Is the ceiling sound? If not, every lease is quarantined and the ceiling allows nothing. */
 bool root_ceiling_is_sound(const struct root *root);

@@ -46,47 +46,98 @@ static bool is_lease_name(const char *name)
 	return name[0] != '.' && (ends_with(name, ".policy") || ends_with(name, ".json"));
 }
 
-static enum err list_add(struct root *root, struct root_listing *listing, const char *name)
+static bool has_name(const struct htab_node *node, const void *key)
 {
-	struct root_listed *entry;
-	enum err err;
+	return strcmp(CONTAINER_OF(node, const struct root_file, node)->name, key) == 0;
+}
+
+struct root_file *root_find_file(const struct root *root, const char *name)
+{
+	struct htab_node *node = htab_find(&root->by_name, hash_bytes(&root->key, name, strlen(name)), has_name, name);
+
+	return node == NULL ? NULL : CONTAINER_OF(node, struct root_file, node);
+}
+
+static enum err make_room(struct root *root, struct root_listing *listing)
+{
+	size_t capacity = listing->capacity == 0 ? 16 : listing->capacity * 2;
+	void *moved;
 
 	if (listing->count == ROOT_LEASES_MAX) {
 		snprintf(root->reason, sizeof(root->reason), "leases/ holds more than %d files", ROOT_LEASES_MAX);
 		return ERR_LIMIT;
 	}
-	if (listing->count == listing->capacity) {
-		size_t capacity = listing->capacity == 0 ? 16 : listing->capacity * 2;
-		void *moved = alloc_resize(listing->entries, capacity, sizeof(*listing->entries));
-
-		if (moved == NULL)
-			return ERR_NO_MEMORY;
-		listing->entries = moved;
-		listing->capacity = capacity;
-	}
-	entry = &listing->entries[listing->count];
-	snprintf(entry->name, sizeof(entry->name), "leases/%s", name);
-	err = source_stamp(root->path, entry->name, &entry->stamp);
-	if (err != ERR_OK) {
-		snprintf(root->reason, sizeof(root->reason), "%.260s: %s", entry->name, strerror(errno));
-		return err;
-	}
-	/* Gone between the listing and the look: as if it had not been there. */
-	if (entry->stamp.inode != 0)
-		listing->count++;
+	if (listing->count < listing->capacity)
+		return ERR_OK;
+	moved = alloc_resize(listing->entries, capacity, sizeof(*listing->entries));
+	if (moved == NULL)
+		return ERR_NO_MEMORY;
+	listing->entries = moved;
+	listing->capacity = capacity;
 	return ERR_OK;
 }
 
-static int compare_listed(const void *a, const void *b)
+static enum err list_add(struct root *root, struct root_listing *listing, int folder, const char *name)
 {
-	return strcmp(((const struct root_listed *)a)->name, ((const struct root_listed *)b)->name);
+	char path[ROOT_FILE_NAME_MAX + 8];
+	const struct root_file *known;
+	struct root_listed *entry;
+	enum err err = make_room(root, listing);
+
+	if (err != ERR_OK)
+		return err;
+	entry = &listing->entries[listing->count];
+	snprintf(path, sizeof(path), "leases/%s", name);
+	err = source_stamp_at(folder, name, &entry->stamp);
+	if (err != ERR_OK) {
+		snprintf(root->reason, sizeof(root->reason), "%.260s: %s", path, strerror(errno));
+		return err;
+	}
+	known = root_find_file(root, path);
+	/* Gone between the listing and the look: as if it had not been there. */
+	if (entry->stamp.inode == 0 && (listing->is_whole || known == NULL))
+		return ERR_OK;
+	entry->name = known != NULL ? known->name : arena_text(&listing->arena, path, strlen(path));
+	if (entry->name == NULL)
+		return ERR_NO_MEMORY;
+	listing->count++;
+	return ERR_OK;
 }
 
-enum err root_list(struct root *root, struct root_listing *out_listing)
+static enum err list_all(struct root *root, struct root_listing *listing, DIR *folder)
+{
+	const struct dirent *entry;
+	enum err err = ERR_OK;
+
+	while (err == ERR_OK) {
+		errno = 0;
+		entry = readdir(folder);
+		if (entry == NULL && errno != 0) {
+			snprintf(root->reason, sizeof(root->reason), "leases/: %s", strerror(errno));
+			return ERR_SYSTEM;
+		}
+		if (entry == NULL)
+			return ERR_OK;
+		if (is_lease_name(entry->d_name))
+			err = list_add(root, listing, dirfd(folder), entry->d_name);
+	}
+	return err;
+}
+
+static enum err list_some(struct root *root, struct root_listing *listing, int folder, const char *const *names, size_t count)
+{
+	enum err err = ERR_OK;
+
+	for (size_t i = 0; i < count && err == ERR_OK; i++)
+		if (is_lease_name(names[i]) && strchr(names[i], '/') == NULL && strlen(names[i]) <= ROOT_FILE_NAME_MAX)
+			err = list_add(root, listing, folder, names[i]);
+	return err;
+}
+
+enum err root_list(struct root *root, const char *const *names, size_t count, struct root_listing *out_listing)
 {
 	char path[ROOT_PATH_MAX + 16];
-	struct dirent *entry;
-	enum err err = ERR_OK;
+	enum err err;
 	DIR *folder;
 
 	snprintf(path, sizeof(path), "%s/leases", root->path);
@@ -95,28 +146,16 @@ enum err root_list(struct root *root, struct root_listing *out_listing)
 		snprintf(root->reason, sizeof(root->reason), "%.200s: %s", path, strerror(errno));
 		return errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYSTEM;
 	}
-	while (err == ERR_OK) {
-		errno = 0;
-		entry = readdir(folder);
-		if (entry == NULL) {
-			if (errno != 0) {
-				snprintf(root->reason, sizeof(root->reason), "%.200s: %s", path, strerror(errno));
-				err = ERR_SYSTEM;
-			}
-			break;
-		}
-		if (is_lease_name(entry->d_name))
-			err = list_add(root, out_listing, entry->d_name);
-	}
+	err = out_listing->is_whole ? list_all(root, out_listing, folder) :
+				      list_some(root, out_listing, dirfd(folder), names, count);
 	closedir(folder);
-	if (err == ERR_OK && out_listing->count > 0)
-		qsort(out_listing->entries, out_listing->count, sizeof(*out_listing->entries), compare_listed);
 	return err;
 }
 
 void root_listing_finish(struct root_listing *listing)
 {
 	alloc_free(listing->entries);
+	arena_finish(&listing->arena);
 }
 
 enum err root_file_create(const char *name, struct root_file **out_file)
@@ -126,6 +165,7 @@ enum err root_file_create(const char *name, struct root_file **out_file)
 	if (f == NULL)
 		return ERR_NO_MEMORY;
 	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->is_new = true;
 	arena_init(&f->arena, 0);
 	arena_init(&f->link_arena, 0);
 	fault_list_init(&f->parse_faults, &f->arena);
@@ -171,8 +211,10 @@ enum err root_file_read(struct root *root, struct root_file *f, const struct sou
 		return err;
 	f->is_read = true;
 	f->is_parsed = err == ERR_OK;
-	if (id[0] != '\0')
+	if (id[0] != '\0' && strcmp(f->id, id) != 0) {
 		memcpy(f->id, id, sizeof(f->id));
+		f->is_placed = false;
+	}
 	return ERR_OK;
 }
 
@@ -227,45 +269,3 @@ enum err root_file_link(struct root *root, struct root_file *f)
 	return err;
 }
 
-static int compare_files(const void *left, const void *right)
-{
-	const struct root_file *const *a = left, *const *b = right;
-	int order = strcmp((*a)->id, (*b)->id);
-
-	return order != 0 ? order : strcmp((*a)->name, (*b)->name);
-}
-
-/* The name of another file with the id of sorted[at]; NULL if there is none. */
-static const char *rival_of(struct root_file *const *sorted, size_t count, size_t at)
-{
-	if (sorted[at]->id[0] == '\0')
-		return NULL;
-	if (at > 0 && strcmp(sorted[at - 1]->id, sorted[at]->id) == 0)
-		return sorted[at - 1]->name;
-	if (at + 1 < count && strcmp(sorted[at + 1]->id, sorted[at]->id) == 0)
-		return sorted[at + 1]->name;
-	return NULL;
-}
-
-enum err root_find_duplicates(struct root *root)
-{
-	struct root_file **sorted;
-
-	if (root->file_count == 0)
-		return ERR_OK;
-	sorted = alloc_array(root->file_count, sizeof(struct root_file *));
-	if (sorted == NULL)
-		return ERR_NO_MEMORY;
-	memcpy(sorted, root->files, root->file_count * sizeof(struct root_file *));
-	qsort(sorted, root->file_count, sizeof(struct root_file *), compare_files);
-	for (size_t i = 0; i < root->file_count; i++) {
-		const char *rival = rival_of(sorted, root->file_count, i);
-
-		/* The rival's name may have moved, so the sentence is written anew. */
-		if (rival != NULL || sorted[i]->rival != NULL)
-			sorted[i]->needs_link = true;
-		sorted[i]->rival = rival;
-	}
-	alloc_free(sorted);
-	return ERR_OK;
-}

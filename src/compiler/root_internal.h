@@ -1,7 +1,9 @@
-/* The parts of a root: files of leases/, the ceiling, the view that callers see. Shared by root.c, root_file.c and root_view.c. */
+/* The parts of a root: files of leases/, the ceiling, the view that callers see. Shared by root.c, root_file.c, root_order.c and root_view.c. */
 #ifndef EGRESS_COMPILER_ROOT_INTERNAL_H
 #define EGRESS_COMPILER_ROOT_INTERNAL_H
 
+#include "base/hash.h"
+#include "base/htab.h"
 #include "compiler/compile_internal.h"
 #include "compiler/root.h"
 #include "config/tokens.h"
@@ -20,6 +22,10 @@ bool root_names_hold(const struct root_names *names, const char *name);
 
 /* One file of leases/. */
 struct root_file {
+	struct htab_node node; /* in the root's by_name */
+	bool is_listed;        /* in the refresh under way */
+	bool is_new;           /* not in the root's arrays yet */
+	bool is_placed;        /* false: new, or its id is another than by_id has it under */
 	char name[ROOT_FILE_NAME_MAX + 8]; /* "leases/build7.policy" */
 	struct source_stamp stamp;
 	bool is_read;          /* false: try again whatever the stamp says */
@@ -39,12 +45,17 @@ struct root_file {
 enum err root_file_create(const char *name, struct root_file **out_file) ATTR_MUST_CHECK;
 /* Accepts NULL. */
 void root_file_destroy(struct root_file *f);
-/* Read and parse when the stamp differs. Fails only for memory. */
+/* Read and parse when the stamp differs; another id takes it from its place. Fails only for memory. */
 enum err root_file_read(struct root *root, struct root_file *f, const struct source_stamp *stamp) ATTR_MUST_CHECK;
 /* Make its segment. Fails only for memory. */
 enum err root_file_link(struct root *root, struct root_file *f) ATTR_MUST_CHECK;
 /* Note which files claim the same id. */
-enum err root_find_duplicates(struct root *root) ATTR_MUST_CHECK;
+void root_find_duplicates(struct root *root);
+/*
+ * Put files that are listed now into `files` and `by_id`, and destroy the others. True in *out_moved: some came, went or got another id.
+ * Fails only for memory.
+ */
+enum err root_place_files(struct root *root, bool *out_moved) ATTR_MUST_CHECK;
 
 struct root_ceiling {
 	bool is_read, is_sound;
@@ -56,17 +67,21 @@ struct root_ceiling {
 	struct emitted segment;
 };
 
-/* What stands in leases/, sorted by name. */
+/* What stands in leases/, in no order: all of it, or what some names are about. */
 struct root_listing {
+	bool is_whole;
+	struct arena arena; /* names */
 	struct root_listed {
-		char name[ROOT_FILE_NAME_MAX + 8];
-		struct source_stamp stamp;
+		const char *name;          /* "leases/build7.policy" */
+		struct source_stamp stamp; /* zeros, and only when this is not all: it is not there */
 	} *entries; /* owned */
 	size_t count, capacity;
 };
-/* Errors leave a sentence in root->reason. */
-enum err root_list(struct root *root, struct root_listing *out_listing) ATTR_MUST_CHECK;
+/* Finish it also on failure. Errors leave a sentence in root->reason. */
+enum err root_list(struct root *root, const char *const *names, size_t count, struct root_listing *out_listing) ATTR_MUST_CHECK;
 void root_listing_finish(struct root_listing *listing);
+/* NULL: there is none. */
+struct root_file *root_find_file(const struct root *root, const char *name);
 
 /* What callers see: rebuilt after each refresh, borrowing from the files and presets. */
 struct root_view {
@@ -74,8 +89,6 @@ struct root_view {
 	size_t lease_count;
 	const struct emitted **rulesets; /* owned array */
 	size_t ruleset_count;
-	const struct emitted **segments; /* owned array, sorted by segment id */
-	size_t segment_count;
 	uint8_t digest[LAYOUT_ID_LEN]; /* over all of it */
 };
 enum err root_view_build(struct root *root) ATTR_MUST_CHECK;
@@ -88,8 +101,11 @@ struct root {
 	bool report_allowed;
 	struct library library;
 	struct root_ceiling ceiling;
-	struct root_file **files; /* owned, sorted by name */
-	size_t file_count;
+	struct hash_key key;
+	struct htab by_name;      /* of struct root_file, owned */
+	struct root_file **files; /* owned array of the same, sorted by name */
+	struct root_file **by_id; /* likewise, by id and name */
+	size_t file_count;        /* of both */
 	struct root_view view;
 	char reason[SOURCE_REASON_MAX];
 };

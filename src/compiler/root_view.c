@@ -1,4 +1,4 @@
-/* What callers of a root see: leases by id, shared rulesets, all segments by id, and one digest that tells whether anything changed. */
+/* What callers of a root see: leases by id, shared rulesets, and one digest that tells whether anything changed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,6 @@ void root_view_finish(struct root_view *view)
 {
 	alloc_free(view->leases);
 	alloc_free(view->rulesets);
-	alloc_free(view->segments);
 	*view = (struct root_view){ 0 };
 }
 
@@ -26,7 +25,7 @@ static int compare_segments(const void *left, const void *right)
 	return memcmp((*a)->id, (*b)->id, LAYOUT_ID_LEN);
 }
 
-/* One lease for each id; of rivals the first file stands for all. */
+/* One lease for each id, in their order; of rivals the first file stands for all. */
 static enum err collect_leases(const struct root *root, struct root_view *view)
 {
 	if (root->file_count == 0)
@@ -35,9 +34,9 @@ static enum err collect_leases(const struct root *root, struct root_view *view)
 	if (view->leases == NULL)
 		return ERR_NO_MEMORY;
 	for (size_t i = 0; i < root->file_count; i++) {
-		const struct root_file *f = root->files[i];
+		const struct root_file *f = root->by_id[i];
 
-		/* Files stand sorted by name; a rival that comes later gives way. */
+		/* Of one id they stand sorted by name; a rival that comes later gives way. */
 		if (f->segment.bytes == NULL || (f->rival != NULL && strcmp(f->rival, f->name) < 0))
 			continue;
 		view->leases[view->lease_count++] = (struct root_lease){
@@ -48,7 +47,6 @@ static enum err collect_leases(const struct root *root, struct root_view *view)
 			.faults = &f->faults,
 		};
 	}
-	qsort(view->leases, view->lease_count, sizeof(*view->leases), compare_leases);
 	return ERR_OK;
 }
 
@@ -78,31 +76,21 @@ static enum err collect_rulesets(const struct root *root, struct root_view *view
 	return ERR_OK;
 }
 
-static enum err collect_segments(const struct root *root, struct root_view *view)
-{
-	view->segments = alloc_array(view->lease_count + view->ruleset_count + 1, sizeof(struct emitted *));
-	if (view->segments == NULL)
-		return ERR_NO_MEMORY;
-	view->segments[view->segment_count++] = &root->ceiling.segment;
-	for (size_t i = 0; i < view->ruleset_count; i++)
-		view->segments[view->segment_count++] = view->rulesets[i];
-	for (size_t i = 0; i < view->lease_count; i++)
-		view->segments[view->segment_count++] = view->leases[i].segment;
-	qsort(view->segments, view->segment_count, sizeof(struct emitted *), compare_segments);
-	return ERR_OK;
-}
-
 /* A segment holds its lease's id, so the ids of all segments are all there is to tell. */
-static enum err digest(struct root_view *view)
+static enum err digest(const struct root *root, struct root_view *view)
 {
-	uint8_t *ids = alloc_array(view->segment_count, LAYOUT_ID_LEN);
+	uint8_t(*ids)[LAYOUT_ID_LEN] = alloc_array(view->lease_count + view->ruleset_count + 1, LAYOUT_ID_LEN);
+	size_t count = 0;
 	enum err err;
 
 	if (ids == NULL)
 		return ERR_NO_MEMORY;
-	for (size_t i = 0; i < view->segment_count; i++)
-		memcpy(ids + i * LAYOUT_ID_LEN, view->segments[i]->id, LAYOUT_ID_LEN);
-	err = crypto_sha256(ids, view->segment_count * LAYOUT_ID_LEN, view->digest);
+	memcpy(ids[count++], root->ceiling.segment.id, LAYOUT_ID_LEN);
+	for (size_t i = 0; i < view->ruleset_count; i++)
+		memcpy(ids[count++], view->rulesets[i]->id, LAYOUT_ID_LEN);
+	for (size_t i = 0; i < view->lease_count; i++)
+		memcpy(ids[count++], view->leases[i].segment->id, LAYOUT_ID_LEN);
+	err = crypto_sha256(ids, count * LAYOUT_ID_LEN, view->digest);
 	alloc_free(ids);
 	return err;
 }
@@ -115,9 +103,7 @@ enum err root_view_build(struct root *root)
 	if (err == ERR_OK)
 		err = collect_rulesets(root, &view);
 	if (err == ERR_OK)
-		err = collect_segments(root, &view);
-	if (err == ERR_OK)
-		err = digest(&view);
+		err = digest(root, &view);
 	if (err != ERR_OK) {
 		root_view_finish(&view);
 		return err;
@@ -156,15 +142,22 @@ const struct emitted *root_ruleset_at(const struct root *root, size_t index)
 	return index < root->view.ruleset_count ? root->view.rulesets[index] : NULL;
 }
 
+static bool is_segment(const struct emitted *segment, const uint8_t id[LAYOUT_ID_LEN])
+{
+	return segment->bytes != NULL && memcmp(segment->id, id, LAYOUT_ID_LEN) == 0;
+}
+
 const struct emitted *root_segment(const struct root *root, const uint8_t id[LAYOUT_ID_LEN])
 {
-	struct emitted key = { 0 };
-	const struct emitted *wanted = &key;
-	const struct emitted *const *found;
+	const struct root_view *view = &root->view;
 
-	if (root->view.segment_count == 0)
-		return NULL;
-	memcpy(key.id, id, LAYOUT_ID_LEN);
-	found = bsearch(&wanted, root->view.segments, root->view.segment_count, sizeof(struct emitted *), compare_segments);
-	return found == NULL ? NULL : *found;
+	if (is_segment(&root->ceiling.segment, id))
+		return &root->ceiling.segment;
+	for (size_t i = 0; i < view->ruleset_count; i++)
+		if (is_segment(view->rulesets[i], id))
+			return view->rulesets[i];
+	for (size_t i = 0; i < view->lease_count; i++)
+		if (is_segment(view->leases[i].segment, id))
+			return view->leases[i].segment;
+	return NULL;
 }

@@ -48,11 +48,15 @@ static bool join(const char *folder, const char *name, char out_path[PATH_LEN_MA
 enum err source_stamp(const char *folder, const char *name, struct source_stamp *out_stamp)
 {
 	char path[PATH_LEN_MAX + 1];
+
+	return join(folder, name, path) ? source_stamp_at(AT_FDCWD, path, out_stamp) : ERR_LIMIT;
+}
+
+enum err source_stamp_at(int folder, const char *name, struct source_stamp *out_stamp)
+{
 	struct stat st;
 
-	if (!join(folder, name, path))
-		return ERR_LIMIT;
-	if (lstat(path, &st) != 0) {
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			return ERR_SYSTEM;
 		*out_stamp = (struct source_stamp){ 0 };

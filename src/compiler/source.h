@@ -29,6 +29,8 @@ struct source_options {
 
 /* Stamp of `name` below `folder` (both paths); zeros when it does not exist. */
 enum err source_stamp(const char *folder, const char *name, struct source_stamp *out_stamp) ATTR_MUST_CHECK;
+/* The same below an open folder. */
+enum err source_stamp_at(int folder, const char *name, struct source_stamp *out_stamp) ATTR_MUST_CHECK;
 bool source_stamp_is_equal(const struct source_stamp *a, const struct source_stamp *b);
 /*
  * Read `name` below `folder` into `arena`, at most `max` bytes. NOT_FOUND, LIMIT, DENIED (link, not a plain file, or others may write),

@@ -186,6 +186,80 @@ Test(root, a_refresh_follows_every_kind_of_change)
 	finish(&f);
 }
 
+static bool refresh_some(struct fixture *f, const char *one, const char *two)
+{
+	const char *const names[] = { one, two };
+	bool changed;
+
+	cr_assert_eq(root_refresh_some(f->root, names, two == NULL ? 1 : 2, &changed), ERR_OK);
+	return changed;
+}
+
+Test(root, a_look_at_some_names_follows_these_and_nothing_else)
+{
+	struct fixture f;
+
+	start(&f);
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://a.example\n");
+	tree_write(&f.tree, "leases/c.policy", LEASE("c") "allow https://c.example\n");
+	open_root(&f);
+	cr_assert_not(refresh_some(&f, "a.policy", "nobody.policy"));
+	cr_assert_not(refresh_some(&f, ".hidden.policy", "../ceiling.policy"));
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "mode deny_all\n");
+	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://b.example\n");
+	tree_remove(&f.tree, "leases/c.policy");
+	cr_assert_not(refresh_some(&f, "nobody.policy", NULL));
+	cr_assert(refresh_some(&f, "b.policy", "b.policy"));
+	cr_assert_eq(root_lease_count(f.root), 3);
+	cr_assert_str_eq(root_lease_at(f.root, 1)->id, "b");
+	cr_assert_not_null(root_lease_find(f.root, "c"));
+	cr_assert(refresh_some(&f, "c.policy", NULL));
+	cr_assert_null(root_lease_find(f.root, "c"));
+	cr_assert(refresh_some(&f, "a.policy", "c.policy"));
+	cr_assert_not(refresh(&f));
+	finish(&f);
+}
+
+Test(root, files_that_come_go_and_change_their_ids_stand_in_order_however_they_are_looked_at)
+{
+	static const struct {
+		const char *file, *id; /* id NULL: the file goes */
+		const char *ids;       /* sound ones, in order */
+	} rows[] = {
+		{ "m.policy", "m", "m" },	 { "a.policy", "z", "m z" },	   { "z.policy", "a", "a m z" },
+		{ "a.policy", "n", "a m n" },	 { "k.policy", "m", "a n" },	   { "m.policy", "b", "a b m n" },
+		{ "z.policy", NULL, "b m n" },	 { "k.policy", "n", "b" },	   { "a.policy", NULL, "b n" },
+		{ "k.policy", NULL, "b" },	 { "m.policy", NULL, "" },	   { "x.policy", "x", "x" },
+	};
+
+	for (int some = 0; some < 2; some++) {
+		struct fixture f;
+
+		start(&f);
+		open_root(&f);
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+			char path[64], text[256], ids[64] = "";
+
+			snprintf(path, sizeof(path), "leases/%s", rows[i].file);
+			snprintf(text, sizeof(text), LEASE("%s") "allow https://a.example\n", rows[i].id == NULL ? "" : rows[i].id);
+			if (rows[i].id == NULL)
+				tree_remove(&f.tree, path);
+			else
+				tree_write(&f.tree, path, text);
+			cr_assert(some ? refresh_some(&f, rows[i].file, NULL) : refresh(&f), "row %zu", i);
+			for (size_t k = 0; k < root_lease_count(f.root); k++) {
+				const struct root_lease *lease = root_lease_at(f.root, k);
+
+				cr_assert_eq(root_lease_find(f.root, lease->id), lease, "row %zu", i);
+				if (!lease->is_quarantined)
+					snprintf(ids + strlen(ids), sizeof(ids) - strlen(ids), "%s%s", ids[0] == '\0' ? "" : " ", lease->id);
+			}
+			cr_assert_str_eq(ids, rows[i].ids, "row %zu", i);
+		}
+		finish(&f);
+	}
+}
+
 Test(root, a_faulty_lease_is_quarantined_under_its_last_id_and_the_others_stay)
 {
 	struct fixture f;
