@@ -1,6 +1,7 @@
 /*
- * Looks at the whole folder when inotify says so and each second, and tells what differs from the last look. Promises that a file is read
- * again whenever anything about it changed, and that names which are no keys are never opened.
+ * Looks at the files that inotify names, each second at those that there is one of, and at the whole folder now and then, and tells what
+ * differs from the last look. Promises that a file is read again whenever anything about it changed, and that names which are no keys are
+ * never opened. Changes that inotify does not tell show in the manifest, upon which the listener has everything listed again.
  */
 #include "sidecar/frames_file.h"
 
@@ -22,7 +23,9 @@
 #include "document/lease_doc.h"
 
 #define LOOK_MS 1000
+#define LOOK_WHOLE_EVERY 10 /* looks: at all files */
 #define GATHER_MS 3        /* events of one change come in bursts */
+#define NAMED_MAX 256      /* files that events named; beyond it all are looked at */
 #define FILES_MAX 150000
 #define EVENTS (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_CREATE)
 
@@ -38,7 +41,7 @@ struct known {
 	struct htab_node node;
 	struct stamp stamp;
 	bool is_seen;
-	char key[FRAMES_KEY_MAX]; /* also its path below the folder */
+	char key[]; /* also its path below the folder */
 };
 
 struct frames_file {
@@ -54,6 +57,10 @@ struct frames_file {
 	struct hash_key key;
 	struct htab known;                  /* of struct known, owned */
 	bool in_snapshot, has_changed;
+	bool is_whole_due;                  /* events told of more than files */
+	unsigned looks;                     /* since the whole folder was looked at */
+	char named[NAMED_MAX][FRAMES_KEY_MAX]; /* by events since the last look */
+	size_t named_count;
 	char *buffer;                       /* owned: one envelope and a byte */
 	struct log_limit complaint;
 };
@@ -68,17 +75,23 @@ static bool has_key(const struct htab_node *node, const void *key)
 	return strcmp(CONTAINER_OF(node, const struct known, node)->key, key) == 0;
 }
 
+static struct known *find_known(const struct frames_file *f, const char *key)
+{
+	struct htab_node *node = htab_find(&f->known, hash_bytes(&f->key, key, strlen(key)), has_key, key);
+
+	return node == NULL ? NULL : CONTAINER_OF(node, struct known, node);
+}
+
 static struct known *known_for(struct frames_file *f, const char *key)
 {
 	uint64_t hash = hash_bytes(&f->key, key, strlen(key));
-	struct htab_node *node = htab_find(&f->known, hash, has_key, key);
-	struct known *known;
+	struct known *known = find_known(f, key);
 
-	if (node != NULL)
-		return CONTAINER_OF(node, struct known, node);
-	if (f->known.count >= FILES_MAX || (known = alloc_zeroed(sizeof(*known))) == NULL)
+	if (known != NULL)
+		return known;
+	if (f->known.count >= FILES_MAX || (known = alloc_zeroed(sizeof(*known) + strlen(key) + 1)) == NULL)
 		return NULL;
-	snprintf(known->key, sizeof(known->key), "%s", key);
+	memcpy(known->key, key, strlen(key));
 	if (htab_insert(&f->known, &known->node, hash) != ERR_OK) {
 		alloc_free(known);
 		return NULL;
@@ -166,6 +179,13 @@ static bool look_at(struct frames_file *f, int folder, const char *key, bool *ou
 	return true;
 }
 
+static bool is_key(char kind, const char *name)
+{
+	uint8_t digest[32];
+
+	return kind == 'l' ? lease_doc_id_is_valid(text_of(name)) : text_to_bytes_hex(text_of(name), digest, sizeof(digest));
+}
+
 static void look_into(struct frames_file *f, int top, const char *folder, char kind)
 {
 	char key[FRAMES_KEY_MAX];
@@ -180,34 +200,20 @@ static void look_into(struct frames_file *f, int top, const char *folder, char k
 		return;
 	}
 	while ((entry = readdir(dir)) != NULL) {
-		uint8_t digest[32];
-		bool is_key = kind == 'l' ? lease_doc_id_is_valid(text_of(entry->d_name)) :
-					    text_to_bytes_hex(text_of(entry->d_name), digest, sizeof(digest));
-
-		if (is_key && snprintf(key, sizeof(key), "%c/%s", kind, entry->d_name) < (int)sizeof(key))
+		if (is_key(kind, entry->d_name) && snprintf(key, sizeof(key), "%c/%s", kind, entry->d_name) < (int)sizeof(key))
 			look_at(f, top, key, &is_beat);
 	}
 	closedir(dir);
 }
 
-static void tell_gone(struct frames_file *f)
+static void tell_gone(struct frames_file *f, struct known *known)
 {
-	struct htab_node *node = htab_next(&f->known, NULL);
-
-	while (node != NULL) {
-		struct known *known = CONTAINER_OF(node, struct known, node);
-
-		node = htab_next(&f->known, node);
-		if (known->is_seen)
-			continue;
-		if (strcmp(known->key, "beat") != 0) {
-			f->has_changed = true;
-			f->events->on_del(f->arg, text_of(known->key));
-		}
-		forget(f, known);
-	}
+	f->has_changed = true;
+	f->events->on_del(f->arg, text_of(known->key));
+	forget(f, known);
 }
 
+/* A folder that was replaced gives another watch: then nothing that is known of its files holds. */
 static void watch_folders(struct frames_file *f)
 {
 	static const char *const names[] = { "", "/l", "/r" };
@@ -218,15 +224,104 @@ static void watch_folders(struct frames_file *f)
 
 		snprintf(path, sizeof(path), "%s%s", f->folder, names[i]);
 		f->watches[i] = inotify_add_watch(f->notify, path, EVENTS | IN_ONLYDIR);
+		f->is_whole_due = f->is_whole_due || f->watches[i] != before;
 		if (before >= 0 && before != f->watches[i])
 			inotify_rm_watch(f->notify, before);
 	}
 }
 
-/* Leases before the manifest, the beat last: a writer who goes in that order is never seen ahead of itself. */
+static void name_file(struct frames_file *f, char kind, const char *name)
+{
+	char *key = f->named[f->named_count];
+
+	if (f->named_count == NAMED_MAX)
+		f->is_whole_due = true;
+	else if (snprintf(key, FRAMES_KEY_MAX, "%c/%s", kind, name) < FRAMES_KEY_MAX && is_key(kind, name) &&
+		 (f->named_count == 0 || strcmp(f->named[f->named_count - 1], key) != 0))
+		f->named_count++;
+}
+
+static void on_event(struct frames_file *f, const struct inotify_event *event)
+{
+	const char *name = event->len > 0 ? event->name : "";
+
+	if (event->len > 0 && event->wd == f->watches[FOLDER_LEASES])
+		name_file(f, 'l', name);
+	else if (event->len > 0 && event->wd == f->watches[FOLDER_RULESETS])
+		name_file(f, 'r', name);
+	else if (event->wd != f->watches[FOLDER_TOP] || event->len == 0 || strcmp(name, "l") == 0 || strcmp(name, "r") == 0)
+		f->is_whole_due = true;
+}
+
+/* Take note of all events that there are; false: there was none. */
+static bool drain(struct frames_file *f)
+{
+	_Alignas(struct inotify_event) char bytes[16384];
+	bool any = false;
+	ssize_t n;
+
+	while ((n = read(f->notify, bytes, sizeof(bytes))) > 0) {
+		any = true;
+		for (ssize_t at = 0; at < n;) {
+			const struct inotify_event *event = (const void *)(bytes + at);
+
+			on_event(f, event);
+			at += (ssize_t)(sizeof(*event) + event->len);
+		}
+	}
+	return any;
+}
+
+static void look_at_named(struct frames_file *f, int top)
+{
+	bool is_beat;
+
+	for (size_t i = 0; i < f->named_count; i++) {
+		const char *key = f->named[i];
+		struct known *known = find_known(f, key);
+
+		if (known != NULL)
+			known->is_seen = false;
+		look_at(f, top, key, &is_beat);
+		if (known != NULL && !known->is_seen)
+			tell_gone(f, known);
+	}
+}
+
+static void look_at_all(struct frames_file *f, int top)
+{
+	struct htab_node *node, *next;
+
+	for (node = htab_next(&f->known, NULL); node != NULL; node = htab_next(&f->known, node)) {
+		struct known *known = CONTAINER_OF(node, struct known, node);
+
+		known->is_seen = strchr(known->key, '/') == NULL;
+	}
+	look_into(f, top, "r", 'r');
+	look_into(f, top, "l", 'l');
+	for (node = htab_next(&f->known, NULL); node != NULL; node = next) {
+		struct known *known = CONTAINER_OF(node, struct known, node);
+
+		next = htab_next(&f->known, node);
+		if (!known->is_seen)
+			tell_gone(f, known);
+	}
+	f->looks = 0;
+}
+
+static void start_timer(struct frames_file *f, struct loop_timer *timer, uint64_t after_ms)
+{
+	if (loop_timer_start(timer, after_ms) != ERR_OK)
+		log_limited(&f->complaint, LOG_LEVEL_ERROR, "timer_not_started");
+}
+
+/*
+ * The beat first, then the manifest, the leases last, and what events told until then: a writer who goes the other way round is never seen
+ * ahead of itself.
+ */
 static void look(struct frames_file *f)
 {
-	bool is_beat = false, has_beat;
+	bool is_beat = false, has_beat, is_whole;
 	size_t len;
 	int top, fd;
 
@@ -236,17 +331,22 @@ static void look(struct frames_file *f)
 		log_limited(&f->complaint, LOG_LEVEL_WARN, "source_not_read path=%s errno=%d", f->folder, errno);
 		return;
 	}
-	for (struct htab_node *node = htab_next(&f->known, NULL); node != NULL; node = htab_next(&f->known, node))
-		CONTAINER_OF(node, struct known, node)->is_seen = false;
 	f->has_changed = false;
 	if (f->in_snapshot)
 		f->events->on_snap_begin(f->arg);
 	has_beat = look_at(f, top, "beat", &is_beat) && is_beat;
 	look_at(f, top, "m", &is_beat);
 	look_at(f, top, "keyset", &is_beat);
-	look_into(f, top, "r", 'r');
-	look_into(f, top, "l", 'l');
-	tell_gone(f);
+	/* What came since may be about those three too. */
+	if (drain(f) && !f->soon.started)
+		start_timer(f, &f->soon, GATHER_MS);
+	is_whole = f->in_snapshot || f->is_whole_due || f->looks >= LOOK_WHOLE_EVERY;
+	f->is_whole_due = false;
+	if (is_whole)
+		look_at_all(f, top);
+	else
+		look_at_named(f, top);
+	f->named_count = 0;
 	if (f->in_snapshot)
 		f->events->on_snap_end(f->arg);
 	f->in_snapshot = false;
@@ -260,17 +360,12 @@ static void look(struct frames_file *f)
 		f->events->on_settled(f->arg);
 }
 
-static void start_timer(struct frames_file *f, struct loop_timer *timer, uint64_t after_ms)
-{
-	if (loop_timer_start(timer, after_ms) != ERR_OK)
-		log_limited(&f->complaint, LOG_LEVEL_ERROR, "timer_not_started");
-}
-
 static void on_next(void *arg)
 {
 	struct frames_file *f = arg;
 
 	start_timer(f, &f->next, LOOK_MS);
+	f->looks++;
 	look(f);
 }
 
@@ -282,10 +377,8 @@ static void on_soon(void *arg)
 static void on_notify(void *arg, int fd, unsigned what)
 {
 	struct frames_file *f = arg;
-	char bytes[16384];
 
-	/* Which file does not matter: all are looked at. */
-	if (read(fd, bytes, sizeof(bytes)) > 0 && !f->soon.started)
+	if (drain(f) && !f->soon.started)
 		start_timer(f, &f->soon, GATHER_MS);
 }
 

@@ -16,7 +16,7 @@ struct scene {
 	char folder[64];
 	struct loop *loop;
 	struct frames_source *source;
-	char told[2048];
+	char told[8192];
 	bool is_settled;
 };
 
@@ -129,6 +129,37 @@ Test(frames_file, a_folder_is_told_whole_and_then_what_differs)
 	/* Asked to, it tells everything again. */
 	frames_relist(s.source);
 	cr_assert_str_eq(next(&s), "begin +m=M2 +keyset=K +r/" HEX "=R +l/b=B end mark:B2 ");
+	end(&s);
+}
+
+Test(frames_file, a_replaced_folder_and_more_names_than_are_kept_are_seen_whole)
+{
+	static struct scene s;
+	unsigned puts = 0;
+	char path[160];
+
+	begin(&s);
+	publish(&s, "l/a", "A");
+	publish(&s, "l/b", "B");
+	cr_assert_eq(frames_start(s.source, &events, &s), ERR_OK);
+	cr_assert_str_eq(s.told + strlen(s.told) - 4, "end ");
+	/* Other files under the same names, of which no event tells. */
+	mkdir(fixture_path(s.folder, "next"), 0700);
+	fixture_write(fixture_path(s.folder, "next/a"), "other");
+	snprintf(path, sizeof(path), "%s", fixture_path(s.folder, "l"));
+	cr_assert_eq(rename(path, fixture_path(s.folder, "aside")), 0);
+	cr_assert_eq(rename(fixture_path(s.folder, "next"), path), 0);
+	cr_assert_str_eq(next(&s), "+l/a=other -l/b ");
+	for (unsigned i = 0; i < 400; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "l/m%03u", i);
+		publish(&s, name, "");
+	}
+	next(&s);
+	for (const char *at = s.told; (at = strstr(at, "+l/m")) != NULL; at++)
+		puts++;
+	cr_assert_eq(puts, 400u);
 	end(&s);
 }
 
