@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +37,7 @@ struct mark {
 };
 
 struct spool {
-	int folder;         /* owned; locked */
+	int folder;         /* owned */
 	int fd;             /* owned: the last file, being appended to; -1: none */
 	uint64_t bytes_max;
 	bool may_drop;
@@ -374,11 +373,6 @@ static enum err open_folder(const char *state, int *out_folder)
 		return ERR_SYSTEM;
 	if (mkdirat(around, "spool", 0700) == 0 || errno == EEXIST)
 		fd = openat(around, "spool", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		close(fd);
-		fd = -1;
-		errno = EWOULDBLOCK;
-	}
 	close(around);
 	if (fd < 0)
 		return ERR_SYSTEM;

@@ -18,7 +18,7 @@
 
 struct spool;
 
-/* Open `state`/spool, made when missing, and read what is there. BUSY would be two sidecars on one folder: SYSTEM with EWOULDBLOCK. */
+/* Open `state`/spool, made when missing, and read what is there. The state folder is ours alone. */
 enum err spool_open(const char *state, uint64_t bytes_max, struct spool **out_spool) ATTR_MUST_CHECK;
 /* Accepts NULL. */
 void spool_close(struct spool *s);

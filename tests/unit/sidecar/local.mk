@@ -11,7 +11,12 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_floor_log.c \
 	tests/unit/sidecar/test_floors.c \
 	tests/unit/sidecar/heard.c tests/unit/sidecar/heard.h \
+	tests/unit/sidecar/records_fixture.c tests/unit/sidecar/records_fixture.h \
 	tests/unit/sidecar/test_base64.c \
+	tests/unit/sidecar/test_drain.c \
+	tests/unit/sidecar/test_records_file.c \
+	tests/unit/sidecar/test_spool.c \
+	tests/unit/sidecar/test_upload.c \
 	tests/unit/sidecar/test_driver_etcd.c \
 	tests/unit/sidecar/test_driver_https.c \
 	tests/unit/sidecar/test_etcd_line.c \
