@@ -79,7 +79,9 @@ static struct segment *find_one(void *arg, const uint8_t id[LAYOUT_ID_LEN])
 	return memcmp(segment_id(s), id, LAYOUT_ID_LEN) == 0 ? s : NULL;
 }
 
-static struct snapshot *make_snapshot(struct segment *ceiling)
+#define SNAPSHOT_VERSION 7
+
+static struct snapshot *make_snapshot(struct segment *ceiling, uint64_t version)
 {
 	struct small s = { 0 };
 	struct segment *root;
@@ -87,7 +89,7 @@ static struct snapshot *make_snapshot(struct segment *ceiling)
 	const char *fault;
 
 	s.h.table[LAYOUT_ROOT_INFO] = (struct layout_span){ offsetof(struct small, u.root), 1 };
-	s.u.root.version = 7;
+	s.u.root.version = version;
 	s.u.root.flags = LAYOUT_ROOT_REPORT_ALLOWED;
 	memcpy(s.u.root.ceiling.bytes, segment_id(ceiling), LAYOUT_ID_LEN);
 	root = open_small(&s, LAYOUT_ROOT);
@@ -158,7 +160,7 @@ static uint16_t rule_port(const struct segment *s, const struct layout_rule *r)
 static void check_verdict(const struct verdict *v, bool permit_written, enum facts_phase phase)
 {
 	REQUIRE(v->allow == (v->reason == REASON_ALLOWED || v->would_deny));
-	REQUIRE(v->reason < REASON_COUNT && v->snapshot == 7);
+	REQUIRE(v->reason < REASON_COUNT && v->snapshot == SNAPSHOT_VERSION);
 	REQUIRE(memchr(v->rule_id, '\0', sizeof(v->rule_id)) != NULL);
 	REQUIRE(permit_written == (v->allow && phase == PHASE_ADDRESS));
 	if (v->allow)
@@ -229,7 +231,7 @@ static void check_rule(const struct snapshot *snapshot, const struct snapshot_le
 static void check_rules(struct segment *s, const struct fixed *fixed)
 {
 	bool is_ceiling = segment_kind(s) == LAYOUT_CEILING;
-	struct snapshot *snapshot = make_snapshot(is_ceiling ? s : fixed->ceiling);
+	struct snapshot *snapshot = make_snapshot(is_ceiling ? s : fixed->ceiling, SNAPSHOT_VERSION);
 	struct segment *rulesets[] = { s };
 	struct snapshot_lease lease = { .segment = fixed->lease };
 	uint32_t count;
@@ -248,13 +250,29 @@ static void check_rules(struct segment *s, const struct fixed *fixed)
 	snapshot_unref(snapshot);
 }
 
-static void check_root(struct segment *s)
+/* Of all segments only the ceiling exists: what a root may say is that leases are gone, and only over the base that it names. */
+static void check_root(const struct segment *s, const struct fixed *fixed)
 {
-	struct snapshot *snapshot;
-	const char *fault;
+	const struct layout_root *root = segment_root(s);
+	struct snapshot *before = make_snapshot(fixed->ceiling, root->base == 0 ? SNAPSHOT_VERSION : root->base), *after;
+	uint32_t count, gone = 0;
+	const struct layout_root_lease *named = segment_table(s, LAYOUT_ROOT_LEASES, &count);
+	const char *fault = NULL;
+	bool holds = memcmp(root->ceiling.bytes, segment_id(fixed->ceiling), LAYOUT_ID_LEN) == 0;
 
-	/* Its digests name nothing that exists. */
-	REQUIRE(snapshot_create(s, find_one, s, &snapshot, &fault) != ERR_OK);
+	while (gone < count && layout_id_is_none(&named[gone].segment))
+		gone++;
+	REQUIRE((snapshot_follow(before, s, find_one, fixed->ceiling, &after, &fault) == ERR_OK) == (holds && gone == count));
+	REQUIRE(fault != NULL);
+	if (holds && gone == count) {
+		REQUIRE(snapshot_version(after) == root->version && snapshot_lease_count(after) == 0);
+		REQUIRE(snapshot_is_kin(before, after) && snapshot_ceiling(after) == fixed->ceiling);
+		snapshot_unref(after);
+	}
+	snapshot_unref(before);
+	before = make_snapshot(fixed->ceiling, root->base + 1);
+	REQUIRE(root->base == 0 || snapshot_follow(before, s, find_one, fixed->ceiling, &after, &fault) == ERR_NOT_FOUND);
+	snapshot_unref(before);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -273,7 +291,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	if (segment_kind(s) == LAYOUT_ROOT)
-		check_root(s);
+		check_root(s, &fixed);
 	else
 		check_rules(s, &fixed);
 	segment_unref(s);

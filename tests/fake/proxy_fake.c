@@ -233,7 +233,8 @@ static uint32_t slot_of(void *arg, struct text id)
 static struct lease_table *make_table(struct proxy_fake *p, const struct emitted *ceiling, struct compiled *leases, size_t count)
 {
 	struct emit_root_lease named[SEGMENTS_MAX];
-	struct lease_table *table = NULL;
+	/* As the daemon does it: what is the same is shared, and workers look at the difference. */
+	struct lease_table *before = p->worker == NULL ? NULL : p->worker->world->table, *table = NULL;
 	struct snapshot *snapshot;
 	struct segment *root = NULL;
 	struct held held = { .count = 0 };
@@ -250,8 +251,8 @@ static struct lease_table *make_table(struct proxy_fake *p, const struct emitted
 	}
 	must(emit_root(p->world_count, 0, &ceiling_id, 0, named, count, &emitted) == ERR_OK);
 	must(segment_open_bytes(emitted.bytes, emitted.len, &root, &fault) == ERR_OK);
-	must(snapshot_create(root, find_held, &held, &snapshot, &fault) == ERR_OK);
-	must(lease_table_create(snapshot, slot_of, p, &table) == ERR_OK);
+	must(snapshot_follow(before == NULL ? NULL : lease_table_snapshot(before), root, find_held, &held, &snapshot, &fault) == ERR_OK);
+	must(lease_table_follow(before, snapshot, slot_of, p, &table) == ERR_OK);
 	snapshot_unref(snapshot);
 	segment_unref(root);
 	emitted_finish(&emitted);
