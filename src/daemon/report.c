@@ -155,16 +155,20 @@ static void report_pin(const struct lease_home *h, const struct pin *pin, const 
 /* What is used up of the lease's names. */
 static void report_budget(const struct lease_home *h, const struct world_options *o, const struct report_question *q)
 {
-	uint64_t names_max = lease_home_dns_limits(h, o).names;
+	uint64_t names_max = lease_home_dns_limits(h, o).names, again = h->dns.again_milli / 1000;
 
 	if (q->json)
 		line(q->out,
 		     "{\"lease\":\"%s\",\"names\":%zu,\"names_max\":%" PRIu64 ",\"label_bits\":%" PRIu64 ",\"label_bits_max\":%" PRIu64
-		     ",\"lookups_refused\":%" PRIu64 "}\n",
-		     h->lease.id, h->dns.name_count, names_max, h->dns.bits, names_max * DNS_BUDGET_BITS_PER_NAME, h->dns.refused);
+		     ",\"again_bits\":%" PRIu64 ",\"again_bits_max\":%" PRIu64 ",\"lookups_refused\":%" PRIu64 "}\n",
+		     h->lease.id, h->dns.name_count, names_max, h->dns.bits, names_max * DNS_BUDGET_BITS_PER_NAME, again,
+		     names_max * DNS_BUDGET_BITS_AGAIN, h->dns.refused);
 	else
-		line(q->out, "%-24s %zu of %" PRIu64 " names, %" PRIu64 " of %" PRIu64 " bits in labels, %" PRIu64 " lookups refused\n",
-		     h->lease.id, h->dns.name_count, names_max, h->dns.bits, names_max * DNS_BUDGET_BITS_PER_NAME, h->dns.refused);
+		line(q->out,
+		     "%-24s %zu of %" PRIu64 " names, %" PRIu64 " of %" PRIu64 " bits in labels, %" PRIu64 " of %" PRIu64
+		     " in asking again, %" PRIu64 " lookups refused\n",
+		     h->lease.id, h->dns.name_count, names_max, h->dns.bits, names_max * DNS_BUDGET_BITS_PER_NAME, again,
+		     names_max * DNS_BUDGET_BITS_AGAIN, h->dns.refused);
 }
 
 void report_pins(struct worker *w, const struct report_question *q)

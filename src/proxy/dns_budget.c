@@ -17,10 +17,20 @@ void dns_budget_finish(struct dns_budget *b)
 	*b = (struct dns_budget){ 0 };
 }
 
+/* Bits of a choice among `count`, rounded up; at least one, for asking or not is a choice too. */
+static uint32_t choice_bits(size_t count)
+{
+	uint32_t bits = 0;
+
+	while (((size_t)1 << bits) < count)
+		bits++;
+	return bits > 0 ? bits : 1;
+}
+
 uint32_t dns_budget_bits(struct text labels)
 {
 	bool seen[256] = { false };
-	uint32_t len = 0, different = 0, each = 0;
+	uint32_t len = 0, different = 0;
 
 	for (size_t i = 0; i < labels.len; i++) {
 		uint8_t c = (uint8_t)labels.at[i];
@@ -31,9 +41,7 @@ uint32_t dns_budget_bits(struct text labels)
 		different += !seen[c];
 		seen[c] = true;
 	}
-	while ((1u << each) < different)
-		each++;
-	return len * (each > 0 ? each : 1);
+	return len * choice_bits(different);
 }
 
 /* The cell of a hash, or the free one where it belongs. */
@@ -99,6 +107,27 @@ static bool is_full(const struct dns_budget *b, uint64_t names, uint32_t bits)
 	return b->name_count >= names || b->bits + bits > names * DNS_BUDGET_BITS_PER_NAME;
 }
 
+/* A name that the lease has, below a wildcard, is asked for once more: which of them, and when, is a message as well. */
+static bool admit_again(struct dns_budget *b, uint64_t names, uint64_t now_ms)
+{
+	uint64_t full = names * DNS_BUDGET_BITS_AGAIN * 1000, cost = 1000u * choice_bits(b->name_count);
+	uint64_t passed = now_ms - b->again_at_ms < DNS_BUDGET_WINDOW_MS ? now_ms - b->again_at_ms : DNS_BUDGET_WINDOW_MS;
+	uint64_t faded = full * passed / DNS_BUDGET_WINDOW_MS;
+
+	if (faded >= b->again_milli) {
+		b->again_milli = 0;
+		b->again_at_ms = now_ms;
+	} else {
+		/* Time that was too short for a whole step is kept for the next. */
+		b->again_milli -= faded;
+		b->again_at_ms += (faded * DNS_BUDGET_WINDOW_MS + full - 1) / full;
+	}
+	if (b->again_milli + cost > full)
+		return false;
+	b->again_milli += cost;
+	return true;
+}
+
 static enum reason admit_name(struct dns_budget *b, uint64_t names, struct text name, size_t free_len, uint64_t now_ms)
 {
 	uint32_t bits = dns_budget_bits((struct text){ name.at, free_len < name.len ? free_len : name.len });
@@ -113,6 +142,8 @@ static enum reason admit_name(struct dns_budget *b, uint64_t names, struct text 
 	hash += hash == 0;
 	cell = cell_of(b->names, b->room, hash);
 	if (cell->hash == hash) {
+		if (free_len > 0 && !admit_again(b, names, now_ms))
+			return REASON_DNS_BUDGET;
 		cell->asked_ms = now_ms;
 		return REASON_ALLOWED;
 	}

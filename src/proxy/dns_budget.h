@@ -1,7 +1,7 @@
 /*
- * What one lease may tell the world by asking for names: lookups and failing lookups a second, different names an hour, and the information
- * in what a wildcard leaves free. A name below a wildcard is a message to the owner of its zone; number, length and disorder are the only
- * handles. Plain state of the lease's home; time is the caller's.
+ * What one lease may tell the world by asking for names: lookups and failing lookups a second, different names an hour, the information in what
+ * a wildcard leaves free, and that in the choice among names it has. A name below a wildcard is a message to the owner of its zone; number,
+ * length, disorder and repetition are the only handles. Plain state of the lease's home; time is the caller's.
  */
 #ifndef EGRESS_PROXY_DNS_BUDGET_H
 #define EGRESS_PROXY_DNS_BUDGET_H
@@ -18,6 +18,7 @@
 
 #define DNS_BUDGET_WINDOW_MS 3600000 /* a name counts for so long after it was last asked for */
 #define DNS_BUDGET_BITS_PER_NAME 64  /* `names` times this: bits of free labels that new names may carry within a window */
+#define DNS_BUDGET_BITS_AGAIN 128    /* `names` times this: bits that asking again for names below wildcards may carry within a window */
 #define DNS_BUDGET_NAMES_MAX 65536   /* names remembered, whatever the limit says */
 
 /* Limits in force; 0: none. */
@@ -38,6 +39,7 @@ struct dns_budget {
 	struct dns_budget_name *names;   /* owned table of `room` cells, a power of two; NULL before the first name */
 	size_t room, name_count;
 	uint64_t bits;                   /* in all remembered names */
+	uint64_t again_milli, again_at_ms; /* thousandths of bits told by asking again; they fade evenly, a whole allowance within a window */
 	uint64_t oldest_ms;              /* no remembered name was asked for last before this */
 	uint64_t refused;                /* lookups, since the lease's home was made */
 };

@@ -92,9 +92,10 @@ static int replay(struct replay *r, uint64_t speed)
 	}
 	printf("{\"names\": %zu, \"names_max\": %" PRIu64 ", \"bits\": %" PRIu64 ", \"bits_max\": %" PRIu64 ", \"lookups\": %" PRIu64
 	       ", \"lookups_peak\": %" PRIu64 ", \"lookups_max\": %" PRIu64 ", \"failures_peak\": %" PRIu64 ", \"failures_max\": %" PRIu64
-	       ", \"refused\": %" PRIu64 "}\n",
+	       ", \"again\": %" PRIu64 ", \"again_max\": %" PRIu64 ", \"refused\": %" PRIu64 "}\n",
 	       r->budget.name_count, r->limits.names, r->budget.bits, r->limits.names * DNS_BUDGET_BITS_PER_NAME, r->lookups, r->lookups_peak,
-	       r->limits.lookups_per_s, r->failures_peak, r->limits.failures_per_s, r->budget.refused);
+	       r->limits.lookups_per_s, r->failures_peak, r->limits.failures_per_s, r->budget.again_milli / 1000, r->limits.names * DNS_BUDGET_BITS_AGAIN,
+	       r->budget.refused);
 	return 0;
 }
 

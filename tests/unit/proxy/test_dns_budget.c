@@ -127,6 +127,59 @@ Test(dns_budget, data_in_labels_below_a_wildcard_ends_soon)
 	dns_budget_finish(&b);
 }
 
+/* Five hundred names that are known and a zone that wants each asked for again at once: the choice among them is the message. */
+Test(dns_budget, data_in_the_choice_among_known_names_ends_soon)
+{
+	struct dns_budget b = { 0 };
+	unsigned admitted = 0, later = 0;
+	char name[32];
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	for (uint64_t i = 0; i < 100000; i++) {
+		snprintf(name, sizeof(name), "n%u.wild.test", (unsigned)(i * 7 % 500));
+		admitted += admit(&b, &only_names, name, strlen(name) - 10, 1000 + i * 5) == REASON_ALLOWED;
+	}
+	/* Nine bits each: an allowance of 64,000, and what fades in the 500 s. */
+	cr_expect(admitted >= 500 + 64000 / 9 && admitted <= 500 + 73000 / 9 + 1, "%u got through", admitted);
+	for (unsigned i = 0; i < 3600; i++)
+		later += admit(&b, &only_names, "n1.wild.test", 2, 501000 + i * 1000) == REASON_ALLOWED;
+	cr_expect_geq(later, 3599, "one name each second goes on: %u", later);
+	dns_budget_finish(&b);
+}
+
+/* Forty hosts of a content network, each asked for again whenever its pin is over, for a day. */
+Test(dns_budget, hosts_that_are_polled_all_day_stay_within)
+{
+	struct dns_budget b = { 0 };
+	char name[32];
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	for (uint64_t at_ms = 0; at_ms < 24 * HOUR_MS; at_ms += 30000) {
+		for (int i = 0; i < 40; i++) {
+			snprintf(name, sizeof(name), "edge-%d.cdn.test", i);
+			cr_assert_eq(admit(&b, &defaults, name, 7, at_ms), REASON_ALLOWED, "%s at %llu", name, (unsigned long long)at_ms);
+		}
+	}
+	dns_budget_finish(&b);
+}
+
+Test(dns_budget, an_allowance_for_asking_again_comes_back_evenly_however_small)
+{
+	const struct dns_budget_limits one = { .names = 1 };
+	struct dns_budget b = { 0 };
+	unsigned admitted = 0;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	/* 128 bits at once, and as many an hour: one in 28 s, asked every 20 ms for two hours. */
+	for (uint64_t at_ms = HOUR_MS; at_ms < 3 * HOUR_MS; at_ms += 20)
+		admitted += admit(&b, &one, "a.wild.test", 1, at_ms) == REASON_ALLOWED;
+	cr_expect(admitted >= 370 && admitted <= 1 + 3 * 128, "%u", admitted);
+	/* A name that a rule spells out is no choice. */
+	for (unsigned i = 0; i < 1000; i++)
+		cr_assert_eq(admit(&b, &one, "a.wild.test", 0, 3 * HOUR_MS), REASON_ALLOWED);
+	dns_budget_finish(&b);
+}
+
 Test(dns_budget, names_that_a_rule_spells_out_carry_nothing)
 {
 	struct dns_budget b = { 0 };
