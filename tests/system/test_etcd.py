@@ -21,8 +21,8 @@ class Fleet:
         self.egress, self.lab, self.folder = egress, lab, tmp_path
         self.control = self.etcd = self.e = None
 
-    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1", tls=None):
-        self.etcd = Etcd(self.lab, self.folder / "etcd", members, arguments, tls)
+    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1", tls=None, store=None):
+        self.etcd = store or Etcd(self.lab, self.folder / "etcd", members, arguments, tls)
         self.etcd.start()
         self.control = Control(self.etcd)
         self.control.start(ls_one=RULES)

@@ -32,9 +32,9 @@ FAULTS = {
         "test_etcd test_one_member_of_three_may_die"],
     "etcd restored from an older backup": ["test_etcd test_freeze_two_a_store_from_the_past_is_noticed_and_its_documents_refused"],
     "a watch from a compacted revision": ["test_etcd test_freeze_one_a_compacted_watch_is_left_and_everything_listed"],
-    "one delete withheld": ["test_signed test_a_withheld_delete_ends_in_refusal"],
+    "one delete withheld": ["test_signed test_a_withheld_delete_ends_in_refusal", "test_hostile_store test_one_withheld_delete_is_looked_for_and_ends_in_refusal"],
     "an old lease replayed": [
-        "test_signed test_an_old_revision_changes_nothing",
+        "test_signed test_an_old_revision_changes_nothing", "test_hostile_store test_old_revisions_in_real_etcd_change_nothing",
         "test_failures test_what_is_replayed_to_a_successor_in_the_second_of_a_kill_brings_no_lease_back"],
     "a bad signature on one lease, on all": ["test_failures test_one_lease_with_a_bad_signature_is_refused_alone_and_with_all_of_them_time_decides"],
     "an unknown field, an unknown mode": [
