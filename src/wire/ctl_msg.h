@@ -13,7 +13,7 @@
 #include "base/cursor.h"
 #include "base/text.h"
 
-#define CTL_MSG_VERSION 1
+#define CTL_MSG_VERSION 2
 #define CTL_MSG_MAX 65536    /* bytes of one packet */
 #define CTL_MSG_FIELDS_MAX 8
 /* NACK's reason for a root whose base is not the newest snapshot that the daemon took: a complete root is wanted. */

@@ -162,7 +162,8 @@ def test_status_reports_say_what_is_applied_and_what_is_refused_and_where(plane)
         path, body = p.stream.reports[-1] if p.stream.reports else ("", {})
         return path == "/v1/proxies/px-1/status" and all(body.get(key) == value for key, value in match.items()) and body
     body = wait_for(lambda: last(state="live", applied=True, manifest_seq=1, manifest_held=True, nack=[]), 10)
-    assert body["cell"] == CELL and "egress.lease/1" in body["caps"] and body["leases"]["active"] == 1
+    assert body["cell"] == CELL and "egress.lease/1" in body["caps"] and body["leases"]["active"] == 1 and body["sw"]
+    assert body["records"]["lost"] == 0 and body["records"]["repeats_lost"] == 0
     p.control.change(ls_two=[{"id": "r", "allow": "tcp://plain.test:7000", "pot": 1}])
     body = wait_for(lambda: last(applied=True, manifest_seq=2) and last()["nack"] and last(), 10)
     assert [(n["k"], n["rev"], n["pointer"]) for n in body["nack"]] == [("l/ls_two", 1, "/network/rules/0/pot")]

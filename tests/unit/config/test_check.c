@@ -55,6 +55,9 @@ Test(check, what_does_not_fit_together_is_told_at_its_line)
 		{ "[sidecar]\nsource = file:/x\ntrust = local\nproxy = p" TAIL, 1, 1, "missing_key", "reports" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\nreports = https://c" TAIL, 1, 1, "missing_key", "proxy" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\nproxy = p\nreports = http://c" TAIL, 5, 1, "bad_value", "https://" },
+		{ "[sidecar]\nsource = file:/x\ntrust = local\ndecisions = https://c" TAIL, 1, 1, "missing_key", "proxy" },
+		{ "[sidecar]\nsource = file:/x\ntrust = local\nproxy = p\ndecisions = http://c" TAIL, 5, 1, "bad_value", "https://" },
+		{ "[daemon]\naudit = required\n[sidecar]\nsource = file:/x\ntrust = local" TAIL, 2, 1, "missing_key", "decisions" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\netcd_user = u" TAIL, 1, 1, "missing_key", "etcd_password" },
 	};
 
