@@ -127,7 +127,7 @@ static enum err next_seed(const struct emitter *e, uint8_t digest[CRYPTO_SHA256_
 }
 
 /* A power of two, at most half full, in which no name stands LAYOUT_PROBE_MAX slots from home. */
-static enum err add_slots(struct emitter *e)
+static void add_slots(struct emitter *e)
 {
 	uint8_t digest[CRYPTO_SHA256_LEN] = { 0 };
 	struct layout_label_slot *slots = NULL;
@@ -161,7 +161,9 @@ static enum err add_slots(struct emitter *e)
 		}
 	}
 	alloc_free(slots);
-	return err;
+	/* What emitter_add found wrong stays. */
+	if (err != ERR_OK)
+		e->failed = err;
 }
 
 void emitter_index_labels(struct emitter *e)
@@ -186,7 +188,7 @@ void emitter_index_labels(struct emitter *e)
 		first = last;
 	}
 	if (count > 0 && e->failed == ERR_OK)
-		e->failed = add_slots(e);
+		add_slots(e);
 	alloc_free(hosts);
 }
 

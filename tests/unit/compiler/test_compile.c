@@ -206,8 +206,74 @@ Test(compile, without_memory_nothing_comes_out_and_nothing_leaks)
 			succeeded = err == ERR_OK;
 			cr_assert(succeeded || err == ERR_NO_MEMORY);
 			cr_assert_eq(f.compiled.lease.bytes != NULL, succeeded);
+			if (succeeded)
+				segment_unref(segment_verified(&f.compiled.lease));
+			for (size_t k = 0; succeeded && k < f.compiled.ruleset_count; k++)
+				segment_unref(segment_verified(&f.compiled.rulesets[k]));
 			finish(&f);
 			cr_assert_lt(nth, 1000);
 		}
 	}
+}
+
+/* How often presets were read. */
+static enum err count_preset(void *arg, const char *name, struct text *out_text)
+{
+	(*(unsigned *)arg)++;
+	return find_preset(NULL, name, out_text);
+}
+
+static void read_doc(struct arena *arena, const char *use_mode, unsigned n, struct lease_doc *out_doc)
+{
+	struct json_faults faults;
+	char *text = arena_take(arena, 512);
+
+	snprintf(text, 512,
+		 "{\"typ\":\"egress.lease/1\",\"lease\":\"l%u\",\"state\":\"active\",\"guest\":{\"require\":[\"source\"],"
+		 "\"sources\":[\"10.0.0.3\"]},\"network\":{\"mode\":\"%s\",\"rulesets\":[\"sha256:" DIGEST "\"],"
+		 "\"rules\":[{\"allow\":\"https://a.example\"}]}}",
+		 n, use_mode);
+	json_faults_init(&faults, arena);
+	cr_assert_eq(lease_doc_read(text_of(text), LEASE_DOC_LOCAL, &faults, out_doc), ERR_OK);
+}
+
+Test(compile, on_a_bench_ceiling_and_presets_are_read_once_and_the_same_comes_out)
+{
+	unsigned reads = 0;
+	const struct compile_context context = { .preset = count_preset,
+						 .ruleset = find_ruleset,
+						 .arg = &reads,
+						 .ceiling = text_of("allow any\nprovisioning p\nlimit names 9\n") };
+	struct compile_bench *bench;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	cr_assert_eq(compile_bench_create(&context, &bench), ERR_OK);
+	for (unsigned n = 0; n < 40; n++) {
+		struct fixture f;
+		struct compiled alone;
+		struct lease_doc doc;
+		const struct layout_id *ids;
+		struct segment *s;
+		uint32_t count;
+
+		arena_init(&f.arena, 0);
+		fault_list_init(&f.faults, &f.arena);
+		read_doc(&f.arena, "dependency_provisioning", n, &doc);
+		reads = 0;
+		cr_assert_eq(compile_bench_lease_doc(bench, "l", &doc, find_ruleset, NULL, &f.faults, &f.compiled), ERR_OK);
+		cr_assert_eq(reads, n == 0 ? 1 : 0);
+		cr_assert_eq(compile_lease_doc("l", &doc, &context, &f.faults, &alone), ERR_OK);
+		cr_assert_eq(memcmp(alone.lease.id, f.compiled.lease.id, LAYOUT_ID_LEN), 0);
+		cr_assert_eq(f.compiled.ruleset_count, 0);
+		s = segment_verified(&f.compiled.lease);
+		ids = segment_table(s, LAYOUT_RULESETS, &count);
+		cr_assert_eq(count, 2);
+		cr_assert_eq(memcmp(compile_bench_preset(bench, ids[1].bytes)->id, alone.rulesets[0].id, LAYOUT_ID_LEN), 0);
+		cr_assert_null(compile_bench_preset(bench, ids[0].bytes), "a document is no preset");
+		segment_unref(s);
+		compiled_finish(&alone);
+		finish(&f);
+	}
+	compile_bench_destroy(bench);
+	compile_bench_destroy(NULL);
 }
