@@ -127,8 +127,10 @@ struct stored_segment *lease_book_want(struct lease_book *b, struct lease_entry 
 	struct stored_segment *before = entry->wanted;
 
 	entry->wanted = segment;
-	if (before == segment)
+	if (before == segment) {
+		lease_book_expire(b, entry);
 		return before;
+	}
 	if (strcmp(listener_of(before), listener_of(segment)) != 0)
 		b->listeners_serial++;
 	entry->is_expired = false;

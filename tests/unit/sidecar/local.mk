@@ -35,6 +35,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_name_servers.c \
 	tests/unit/sidecar/replay.c tests/unit/sidecar/replay.h \
 	tests/unit/sidecar/test_publish.c \
+	tests/unit/sidecar/test_publish_random.c \
 	tests/unit/sidecar/test_report.c \
 	tests/unit/sidecar/test_sidecar.c \
 	tests/unit/sidecar/test_state_lock.c \

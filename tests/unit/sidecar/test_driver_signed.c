@@ -1,11 +1,14 @@
 /* Frames to holdings: what a store may tell, in which order, and what comes of it; a hostile one changes nothing. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
 #include "base/attr.h"
 #include "base/crypto.h"
+#include "base/sink.h"
 #include "fixture.h"
 #include "image/segment.h"
 #include "replay.h"
@@ -29,6 +32,7 @@ struct scene {
 	unsigned holdings, beats, missings;
 	bool is_halted, is_refusing;
 	struct replay replay;
+	uint64_t allocations; /* that the driver asked for when it offered last */
 	char held[256]; /* "a:3 b:bad" */
 };
 
@@ -76,6 +80,9 @@ static enum err on_holding(void *arg, const struct holding *holding, uint64_t *o
 	struct scene *s = arg;
 	enum err e;
 
+	/* What the test itself allocates does not fail. */
+	s->allocations = alloc_count();
+	alloc_fail_at(0);
 	s->holdings++;
 	if (s->is_refusing) {
 		s->replay.receipt = 0;
@@ -452,5 +459,139 @@ Test(driver_signed, halts_when_the_keyset_ends_or_the_disk_fails)
 	put_signed(&s, "keyset", ENVELOPE_KEYSET, signed_keyset(6, 3, SIGNED_NOW_MS + 9900000), SIGNED_R1);
 	settled(&s);
 	cr_assert(s.is_halted);
+	end(&s);
+}
+
+/* One more document for a lease that is there, and its manifest. */
+struct batch {
+	struct text lease, manifest;
+};
+
+static struct batch batch_of_a(unsigned rev, const char *b)
+{
+	static const enum signed_key by_lease = SIGNED_LEASE, by_manifest = SIGNED_MANIFEST;
+	static char a[8192];
+	struct manifest_doc_entry entries[2];
+	struct batch batch;
+
+	snprintf(a, sizeof(a), "%s", signed_lease(SIGNED_CELL, "a", 3, rev, RULE));
+	batch.lease = signed_envelope(ENVELOPE_LEASE, a, &by_lease, 1);
+	entries[0] = signed_entry(lease_a, rev, a);
+	entries[1] = signed_entry(lease_b, 7, b);
+	batch.manifest = signed_envelope(ENVELOPE_MANIFEST, signed_manifest(SIGNED_CELL, 3, 2 + rev, entries, 2), &by_manifest, 1);
+	return batch;
+}
+
+static void put_batch(struct scene *s, const struct batch *batch)
+{
+	s->source.events->on_put(s->source.arg, text_of("l/a"), batch->lease);
+	s->source.events->on_put(s->source.arg, text_of("m"), batch->manifest);
+	settled(s);
+}
+
+static void replace_a(struct scene *s, unsigned rev, const char *b)
+{
+	struct batch batch = batch_of_a(rev, b);
+
+	put_batch(s, &batch);
+}
+
+Test(driver_signed, a_change_is_offered_alone_and_everything_after_one_that_was_not_taken)
+{
+	static struct scene s;
+	const char *a, *b;
+
+	begin(&s);
+	bring_up(&s, &a, &b);
+	cr_assert(s.replay.is_last_complete);
+	replace_a(&s, 4, b);
+	cr_assert_str_eq(s.held, "a:4 b:7");
+	cr_assert_not(s.replay.is_last_complete);
+	cr_assert_eq(s.replay.last_count, 1);
+	s.source.events->on_del(s.source.arg, text_of("l/a"));
+	settled(&s);
+	cr_assert_str_eq(s.held, "b:7");
+	cr_assert_eq(s.replay.last_count, 1);
+	/* Back, and away again before that was offered. */
+	put_lease(&s, "a", a);
+	s.source.events->on_del(s.source.arg, text_of("l/a"));
+	settled(&s);
+	cr_assert_str_eq(s.held, "b:7");
+	replace_a(&s, 5, b);
+	cr_assert_str_eq(s.held, "a:5 b:7");
+	s.is_refusing = true;
+	replace_a(&s, 6, b);
+	cr_assert_str_eq(s.held, "a:5 b:7");
+	s.is_refusing = false;
+	settled(&s);
+	cr_assert_str_eq(s.held, "a:6 b:7");
+	cr_assert(s.replay.is_last_complete);
+	/* A receiver that lost track is told everything at once. */
+	s.replay.receipt = 99;
+	replace_a(&s, 7, b);
+	cr_assert_str_eq(s.held, "a:7 b:7");
+	cr_assert(s.replay.is_last_complete);
+	end(&s);
+}
+
+/* The value of a figure of the driver. */
+static unsigned figure(struct scene *s, const char *name)
+{
+	static char text[65536];
+	struct sink out = sink_over(text, sizeof(text) - 1);
+	const char *at;
+
+	driver_figures(s->driver, &out);
+	text[out.len] = '\0';
+	at = strstr(text, name);
+	cr_assert_not_null(at, "%s", name);
+	return (unsigned)strtoul(at + strlen(name) + 1, NULL, 10);
+}
+
+Test(driver_signed, only_documents_that_came_are_examined)
+{
+	static const char *const count = "egress_control_documents_total{type=\"lease\",result=\"ok\"}";
+	static struct scene s;
+	const char *a, *b;
+
+	begin(&s);
+	bring_up(&s, &a, &b);
+	cr_assert_eq(figure(&s, count), 2);
+	replace_a(&s, 4, b);
+	cr_assert_eq(figure(&s, count), 3);
+	for (unsigned i = 0; i < 5; i++)
+		settled(&s);
+	put_lease(&s, "b", b);
+	settled(&s);
+	cr_assert_eq(figure(&s, count), 3, "the same bytes as before");
+	end(&s);
+}
+
+Test(driver_signed, every_allocation_may_fail_and_the_next_batch_mends_it)
+{
+	static struct scene s;
+	const char *a, *b;
+	uint64_t nth = 0;
+	bool has_failed = true;
+
+	begin(&s);
+	bring_up(&s, &a, &b);
+	for (unsigned rev = 4; has_failed && rev < 1000; rev++) {
+		struct batch batch = batch_of_a(rev, b);
+		char want[32];
+
+		nth += 1 + nth / 40;
+		s.allocations = 0;
+		alloc_fail_at(nth);
+		put_batch(&s, &batch);
+		has_failed = (s.allocations > 0 ? s.allocations : alloc_count()) >= nth;
+		alloc_fail_at(0);
+		snprintf(want, sizeof(want), "a:%u b:7", rev);
+		put_batch(&s, &batch);
+		settled(&s);
+		cr_assert_str_eq(s.held, want, "\"%s\" after allocation %u failed", s.held, (unsigned)nth);
+		signed_forget();
+	}
+	cr_assert_not(has_failed);
 	end(&s);
 }
