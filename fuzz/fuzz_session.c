@@ -3,6 +3,7 @@
  * that change on the way. A second, tiny reading of those policies says what may happen. Checked:
  * - a question is asked only for a name that a policy in force allowed, and an address dialled only when the name in force owns it by an answer
  *   that was given and passed whole, or a rule lists it, while the lease was open; nothing opens for a guest of an older generation;
+ * - what is pinned for the lease stays what it was when the first session opened over it, as long as nothing failed to connect;
  * - a refused session never hears success and never says more; what was allowed is decided once, and its end is told once;
  * - origins get no byte before success, and under typed rules none that does not start as the scheme does;
  * - descriptors, timers, watches and lookups return to zero.
@@ -84,6 +85,10 @@ static struct {
 	size_t guest_count;
 	const struct policy *now, *before; /* in force; before: until the end of this moment */
 	bool is_revoked;
+	bool may_move;                     /* a pin for the lease: another policy or life of the lease, or a dial that failed */
+	bool has_opened, is_pinned;        /* a session to a.test */
+	struct addr pinned[2 * PROXY_FAKE_ADDRS]; /* what a.test had for the lease when its first session opened */
+	size_t pinned_count;
 } w;
 
 enum err __wrap_crypto_random(void *out_bytes, size_t len);
@@ -181,6 +186,8 @@ static void on_query(void *arg, const char *name, uint16_t type)
 	REQUIRE(is_allowed(w.now, name, 0) || is_allowed(w.before, name, 0));
 }
 
+static bool is_accepted(const struct endpoint *to);
+
 static void on_dial(void *arg, const struct endpoint *to)
 {
 	bool is_listed = w.now != NULL && w.now->lists_216 && to->port == 22 && to->addr.family == ADDR_V4 &&
@@ -189,6 +196,7 @@ static void on_dial(void *arg, const struct endpoint *to)
 
 	addr_print(&to->addr, text);
 	tell("dialled %s", text);
+	w.may_move |= !is_accepted(to);
 	REQUIRE(w.now != NULL && !w.is_revoked);
 	REQUIRE(is_listed || is_owned(w.now, to));
 }
@@ -219,6 +227,63 @@ static void on_record(void *arg, const struct record *r)
 	REQUIRE(!g->is_plain || g->generation == generation_now());
 	REQUIRE(!g->was_allowed && r->target_known && r->upstream.addr.family != ADDR_NONE);
 	g->was_allowed = true;
+	w.has_opened |= strcmp(r->target.name.text, "a.test") == 0;
+}
+
+/* --- pins for the lease --- */
+
+static void gather_lease_pins(struct addr *out_addrs, size_t *out_count)
+{
+	const struct lease_home *home = worker_find_home(w.proxy.worker, proxy_fake_slot(&w.proxy, "guest"));
+	const struct pin *pin = NULL;
+
+	*out_count = 0;
+	while (home != NULL && home->pins != NULL && (pin = pins_next(home->pins, pin)) != NULL) {
+		for (size_t i = 0; pin->for_lease && i < pin->addr_count; i++) {
+			REQUIRE(strcmp(pin->name, "a.test") == 0 && *out_count < ARRAY_LEN(w.pinned));
+			out_addrs[(*out_count)++] = pin->addrs[i];
+		}
+	}
+}
+
+/* Only of runs under the policy with pin=lease, from their start to whatever may move a pin. */
+static void look_at_pins(void)
+{
+	struct addr now[ARRAY_LEN(w.pinned)];
+	size_t count;
+
+	if (w.now != &policies[1] || w.may_move)
+		return;
+	gather_lease_pins(now, &count);
+	if (!w.is_pinned && w.has_opened) {
+		memcpy(w.pinned, now, sizeof(now));
+		w.pinned_count = count;
+		w.is_pinned = true;
+	}
+	if (!w.is_pinned)
+		return;
+	REQUIRE(count == w.pinned_count);
+	for (size_t i = 0; i < count; i++) {
+		bool is_old = false;
+
+		for (size_t n = 0; n < count; n++)
+			is_old = is_old || addr_equal(&now[i], &w.pinned[n]);
+		REQUIRE(is_old);
+	}
+}
+
+/* Does a dial end well, as far as the script goes? What it said last counts. */
+static bool is_accepted(const struct endpoint *to)
+{
+	bool accepted = false;
+
+	for (size_t i = 0; i < w.proxy.origin_count; i++) {
+		const struct proxy_fake_origin *o = &w.proxy.origins[i];
+
+		if (endpoint_equal(&o->at, to))
+			accepted = o->error == 0 && o->after_ms != UINT64_MAX;
+	}
+	return accepted;
 }
 
 /* --- what guests hear and origins get --- */
@@ -253,6 +318,7 @@ static void look_at_origins(void)
 
 static void settle(void)
 {
+	look_at_pins();
 	for (size_t i = 0; i < w.guest_count; i++)
 		listen_to(&w.guests[i]);
 	look_at_origins();
@@ -407,6 +473,7 @@ static void adopt(const struct policy *p)
 	world = proxy_fake_world(&w.proxy, p->ceiling, leases, 1);
 	REQUIRE(world != NULL);
 	proxy_fake_adopt(&w.proxy, world);
+	w.may_move |= w.now != NULL;
 	w.before = w.now;
 	w.now = p;
 	/* The world changes at the end of this turn; nothing is dialled by the old one from then on. */
@@ -418,6 +485,7 @@ static void step_gate(void)
 	uint32_t slot = proxy_fake_slot(&w.proxy, "guest");
 	uint8_t how = take();
 
+	w.may_move = true;
 	if (how & 1)
 		gate_next_generation(w.proxy.shared.gate, slot);
 	w.is_revoked = how & 2;

@@ -6,7 +6,6 @@
  *   3. A special address in any answer that arrived refuses the name; failure of one family does not.
  *   4. Undeclared NAT64 answers beside a passing A set are dropped and recorded; alone they are special.
  *   5. Every permit is checked again in the turn of connect and once connected.
- * A set pinned for the lease is whole: a family that had no part in it is not asked, and what cannot be pinned so is refused.
  */
 #include <assert.h>
 #include <string.h>
@@ -129,35 +128,54 @@ static void settle(struct session *s, struct family *f, const struct dns_answer 
 		f->only_nat64 = false;
 }
 
-/* Keep an answer as the rule says. Where that is for the lease and there is no room, what could move later is refused. */
-static enum reason keep(struct session *s, enum family_index i, const struct dns_answer *answer)
+/* Keep an answer for a while; under pin=connection only what is not an address. One that cannot be stored is only slower. */
+static void keep(struct session *s, enum family_index i, const struct dns_answer *answer)
 {
 	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
-	bool has_addresses = answer->outcome == DNS_OUTCOME_ADDRESSES;
-	bool for_lease = s->verdict.pin == RULE_PIN_LEASE && has_addresses;
-	enum err e = ERR_NO_MEMORY;
 
-	/* Under pin=connection only what is not an address is remembered. */
-	if (s->verdict.pin == RULE_PIN_CONNECTION && has_addresses)
+	if (pins != NULL && (s->verdict.pin != RULE_PIN_CONNECTION || answer->outcome != DNS_OUTCOME_ADDRESSES))
+		(void)!pins_put(pins, &s->target.name, types[i], answer, false, loop_now_ms(s->worker->loop));
+}
+
+/*
+ * Keep the set that is about to be dialled until the lease ends. It is whole from then on: a family that had no part in it is not asked. Where
+ * there is no room, what could move later is refused.
+ */
+static enum reason keep_for_lease(struct session *s, enum family_index i)
+{
+	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
+	const struct family *f = &s->establish->family[i];
+	uint64_t now_ms = loop_now_ms(s->worker->loop);
+	struct dns_answer answer = { .outcome = DNS_OUTCOME_ADDRESSES, .canonical = s->target.name };
+	const struct pin *pin;
+	enum err e;
+
+	if (pins == NULL)
+		return REASON_RESOURCE;
+	pin = pins_find(pins, &s->target.name, types[i], now_ms);
+	if (pin != NULL && pin->for_lease)
 		return REASON_ALLOWED;
-	if (pins != NULL)
-		e = pins_put(pins, &s->target.name, types[i], answer, for_lease, loop_now_ms(s->worker->loop));
-	if (e == ERR_OK || !for_lease)
-		return REASON_ALLOWED; /* a pin for a while that cannot be stored is only slower */
+	if (pin != NULL && pin->outcome == DNS_OUTCOME_ADDRESSES) {
+		pin_answer(pin, &answer);
+	} else { /* flushed, or never stored */
+		while (answer.addr_count < f->permit_count) {
+			answer.addrs[answer.addr_count] = f->permits[answer.addr_count].to.addr;
+			answer.addr_count++;
+		}
+	}
+	e = pins_put(pins, &s->target.name, types[i], &answer, true, now_ms);
+	if (e == ERR_OK)
+		return REASON_ALLOWED;
 	return e == ERR_LIMIT ? REASON_DNS_BUDGET : REASON_RESOURCE;
 }
 
 static void on_answer(struct session *s, enum family_index i, const struct dns_answer *answer)
 {
 	struct establish *e = s->establish;
-	enum reason why = keep(s, i, answer);
 
 	e->family[i].lookup = NULL;
 	s->dns_ms = (uint32_t)(loop_now_ms(s->worker->loop) - e->since_ms);
-	if (why != REASON_ALLOWED) {
-		session_refuse(s, why);
-		return;
-	}
+	keep(s, i, answer);
 	settle(s, &e->family[i], answer);
 	progress(s);
 }
@@ -191,43 +209,25 @@ static const struct pin *usable_pin(struct session *s, enum family_index i)
 	return pin;
 }
 
-/* Settle a family by its pin, which becomes the lease's where the rule says so. */
-static enum reason settle_from_pin(struct session *s, enum family_index i, const struct pin *pin)
-{
-	bool is_promoted = s->verdict.pin == RULE_PIN_LEASE && !pin->for_lease && pin->outcome == DNS_OUTCOME_ADDRESSES;
-	struct dns_answer answer;
-	enum reason why;
-
-	pin_answer(pin, &answer);
-	metrics_add(s->worker->metrics, METRIC_DNS_PIN_HITS, 1);
-	if (answer.outcome == DNS_OUTCOME_ADDRESSES)
-		s->establish->from_pins = true;
-	why = is_promoted ? keep(s, i, &answer) : REASON_ALLOWED;
-	if (why == REASON_ALLOWED)
-		settle(s, &s->establish->family[i], &answer);
-	return why;
-}
-
-/* What the pins say of the families. False: the session was refused. */
-static bool look_into_pins(struct session *s, bool *out_is_whole)
+/* Settle the families that have a pin; is one of them the lease's? */
+static bool settle_from_pins(struct session *s)
 {
 	bool is_whole = false;
 
 	for (int i = 0; i < FAMILIES; i++) {
 		const struct pin *pin = is_wanted(s, (enum family_index)i) ? usable_pin(s, (enum family_index)i) : NULL;
-		enum reason why;
+		struct dns_answer answer;
 
 		if (pin == NULL)
 			continue;
 		is_whole = is_whole || pin->for_lease;
-		why = settle_from_pin(s, (enum family_index)i, pin);
-		if (why != REASON_ALLOWED) {
-			session_refuse(s, why);
-			return false;
-		}
+		pin_answer(pin, &answer);
+		metrics_add(s->worker->metrics, METRIC_DNS_PIN_HITS, 1);
+		if (answer.outcome == DNS_OUTCOME_ADDRESSES)
+			s->establish->from_pins = true;
+		settle(s, &s->establish->family[i], &answer);
 	}
-	*out_is_whole = is_whole;
-	return true;
+	return is_whole;
 }
 
 /* Ask for what the pins do not hold. False: the session was refused. */
@@ -258,15 +258,14 @@ static bool ask(struct session *s, enum family_index i, bool *budget_taken)
 static void resolve(struct session *s)
 {
 	struct establish *e = s->establish;
-	bool budget_taken = false, is_whole = false;
+	bool budget_taken = false, is_whole;
 
 	e->since_ms = loop_now_ms(s->worker->loop);
 	e->from_pins = false;
 	session_enter(s, SESSION_RESOLVING, RESOLVING_MAX_MS);
 	for (int i = 0; i < FAMILIES; i++)
 		e->family[i] = (struct family){ .state = FAMILY_UNASKED, .reason = REASON_DNS_NO_ADDRESS };
-	if (!look_into_pins(s, &is_whole))
-		return;
+	is_whole = settle_from_pins(s);
 	for (int i = 0; i < FAMILIES && !is_whole; i++) {
 		bool is_open = e->family[i].state == FAMILY_UNASKED && is_wanted(s, (enum family_index)i);
 
@@ -356,6 +355,7 @@ static void dial_usable(struct session *s)
 {
 	struct establish *e = s->establish;
 	struct permit all[FAMILIES * DNS_ANSWER_ADDRS_MAX];
+	enum reason why = REASON_ALLOWED;
 	size_t count = 0;
 
 	loop_timer_cancel(&e->grace);
@@ -367,11 +367,16 @@ static void dial_usable(struct session *s)
 		if (f->state == FAMILY_USABLE) {
 			memcpy(&all[count], f->permits, f->permit_count * sizeof(all[0]));
 			count += f->permit_count;
+			if (s->verdict.pin == RULE_PIN_LEASE)
+				why = reason_stronger(why, keep_for_lease(s, (enum family_index)i));
 		} else if (f->only_nat64) {
 			s->nat64_dropped = true; /* step 4 */
 		}
 	}
-	dial(s, all, count);
+	if (why == REASON_ALLOWED)
+		dial(s, all, count);
+	else
+		session_refuse(s, why);
 }
 
 static void on_grace_over(void *arg)
