@@ -14,9 +14,11 @@
 #include "sidecar/upload.h"
 
 #define POLL_MS 40
+#define POLL_IDLE_MS 160
 #define BATCH_BYTES 65536
 #define BATCH_LINES 256
 #define BATCHES_PER_TURN 16 /* then others have a turn */
+#define SOURCES_MAX 8       /* a daemon that dies again and again while nothing can be written */
 
 struct lane {
 	uint64_t tail;    /* as we left it in the ring */
@@ -55,9 +57,10 @@ struct drain {
 	struct upload *upload;     /* owned; with the spool */
 	struct list sources;       /* of struct source, owned, oldest first */
 	struct loop_timer poll;
+	uint64_t wait_ms;          /* until the next look, longer while nothing comes */
 	struct batch batch;
 	uint64_t looked_for;       /* bytes compared with the end of the file so far */
-	uint64_t sent, dropped, repeats_lost;
+	uint64_t stored, sent, dropped, repeats_lost;
 	struct log_limit complaint;
 };
 
@@ -91,6 +94,27 @@ static void release(struct drain *d, struct source *s, bool is_read_out)
 	} else {
 		log_line(LOG_LEVEL_WARN, "records_left boot=%016" PRIx64 " why=\"another sidecar reads them\"", record_ring_boot(s->ring));
 	}
+	source_destroy(s);
+}
+
+/* One ring too many is held: what the oldest still has is lost, and counted. */
+static void abandon(struct drain *d, struct source *s)
+{
+	uint64_t lost = record_ring_dropped(s->ring);
+
+	for (unsigned i = 0; i < s->lane_count; i++) {
+		uint64_t at = s->lanes[i].tail;
+
+		while (record_ring_look(s->ring, i, &at, &s->lanes[i].line) == RECORD_RING_LINE)
+			lost++;
+	}
+	d->dropped += lost;
+	d->repeats_lost += record_ring_repeats(s->ring);
+	log_line(LOG_LEVEL_ERROR, "records_lost boot=%016" PRIx64 " count=%" PRIu64 " why=\"too many daemons died before they could be written\"",
+		 record_ring_boot(s->ring), lost);
+	if (d->batch.source == s)
+		d->batch.source = NULL;
+	list_remove(&d->sources, &s->node);
 	source_destroy(s);
 }
 
@@ -220,6 +244,7 @@ static void take_batch(struct drain *d)
 	bool is_ours = true;
 
 	b->source = NULL;
+	d->stored += b->count;
 	for (unsigned i = 0; i < s->lane_count; i++) {
 		struct lane *l = &s->lanes[i];
 
@@ -282,11 +307,13 @@ static bool go_on(struct drain *d, unsigned batches)
 static void on_poll(void *arg)
 {
 	struct drain *d = arg;
+	uint64_t before = d->stored;
 	bool has_more = go_on(d, BATCHES_PER_TURN);
 
 	if (d->upload != NULL)
 		upload_go_on(d->upload);
-	if (loop_timer_start(&d->poll, has_more ? 0 : POLL_MS) != ERR_OK)
+	d->wait_ms = d->stored != before || d->wait_ms == 0 ? POLL_MS : d->wait_ms < POLL_IDLE_MS ? d->wait_ms * 2 : POLL_IDLE_MS;
+	if (loop_timer_start(&d->poll, has_more ? 0 : d->wait_ms) != ERR_OK)
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started name=records");
 }
 
@@ -400,6 +427,8 @@ enum err drain_attach(struct drain *d, struct record_ring *ring, uint64_t number
 			alloc_free(s);
 			return ERR_NO_MEMORY;
 		}
+		if (d->sources.count >= SOURCES_MAX)
+			abandon(d, source_of(list_first(&d->sources)));
 		s->ring = ring;
 		s->lane_count = record_ring_lanes(ring);
 		for (unsigned i = 0; i < s->lane_count; i++)

@@ -252,6 +252,30 @@ Test(drain, the_ring_of_a_daemon_that_is_gone_is_read_out_and_its_successors_aft
 	bench_stop(&b);
 }
 
+Test(drain, daemons_that_die_while_nothing_can_be_written_cost_no_more_than_some_rings)
+{
+	struct bench b;
+	size_t before;
+
+	bench_start(&b, 1);
+	snprintf(b.records, sizeof(b.records), "%s/never/records", b.folder);
+	open_drain(&b);
+	before = fixture_fd_count();
+	for (uint64_t n = 1; n <= 12; n++) {
+		put(&b, 0, n);
+		put(&b, 0, n);
+		for (unsigned i = 0; i < 3; i++)
+			loop_turn(b.loop, 50);
+		record_ring_destroy(b.daemon);
+		cr_assert_eq(record_ring_create(1, 1, &b.daemon), ERR_OK);
+		record_ring_set_reader(b.daemon, 1);
+		attach(&b, 1);
+	}
+	cr_expect_eq(counts(&b).dropped, 2 * 5);
+	cr_expect_eq(fixture_fd_count(), before);
+	bench_stop(&b);
+}
+
 Test(drain, who_is_replaced_reads_no_more)
 {
 	struct bench b;
