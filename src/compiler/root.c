@@ -43,6 +43,7 @@ static void root_drop(struct root *root)
 		root_file_destroy(CONTAINER_OF(node, struct root_file, node));
 	}
 	root->file_count = 0;
+	root->has_moved = false;
 	root_view_finish(&root->view);
 	library_finish(&root->library);
 	library_init(&root->library, read_preset, root, root->report_allowed);
@@ -99,6 +100,7 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 	char reason[SOURCE_REASON_MAX] = "it cannot be looked at";
 	struct library_uses uses = { .count = 0 };
 	struct source_stamp stamp = { 0 };
+	uint8_t before[LAYOUT_ID_LEN];
 	struct policy *policy;
 	struct text text;
 	enum err err = source_stamp(root->ceiling_folder, root->ceiling_name, &stamp);
@@ -107,6 +109,7 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 	if (err == ERR_OK && c->is_read && !uses_changed && source_stamp_is_equal(&stamp, &c->stamp))
 		return ERR_OK;
 	*out_changed = true;
+	memcpy(before, c->segment.id, sizeof(before));
 	ceiling_reset(c);
 	c->stamp = stamp;
 	if (err == ERR_OK)
@@ -129,7 +132,9 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 	}
 	if (err == ERR_NO_MEMORY || c->faults.out_of_memory)
 		return ERR_NO_MEMORY;
-	return c->is_sound ? ERR_OK : emit_ceiling(NULL, NULL, 0, &c->segment);
+	err = c->is_sound ? ERR_OK : emit_ceiling(NULL, NULL, 0, &c->segment);
+	root->has_changed = root->has_changed || memcmp(before, c->segment.id, sizeof(before)) != 0;
+	return err;
 }
 
 /* Forget the presets whose files changed; their names go to `changed`. A read that failed is always tried again. */
@@ -174,28 +179,44 @@ static enum err file_for(struct root *root, const struct root_listed *entry, str
 			root_file_destroy(f);
 			return err;
 		}
+		root->has_moved = true;
 	}
 	*out_file = f;
 	return err;
 }
 
 /* Go by the listing: keep, read again, add, remove. */
-static enum err refresh_files(struct root *root, const struct root_listing *listing, bool *out_moved)
+static enum err refresh_files(struct root *root, const struct root_listing *listing)
 {
 	struct root_file *f;
 	enum err err = ERR_OK;
 
-	for (size_t i = 0; i < root->file_count; i++)
-		root->files[i]->is_listed = !listing->is_whole;
+	for (size_t i = 0; i < root->file_count && listing->is_whole; i++)
+		root->files[i]->is_listed = false;
 	for (size_t i = 0; i < listing->count && err == ERR_OK; i++) {
 		err = file_for(root, &listing->entries[i], &f);
 		if (err != ERR_OK)
 			return err;
 		f->is_listed = listing->entries[i].stamp.inode != 0;
+		root->has_moved = root->has_moved || !f->is_listed;
 		if (f->is_listed)
 			err = root_file_read(root, f, &listing->entries[i].stamp);
 	}
-	return err == ERR_OK ? root_place_files(root, out_moved) : err;
+	for (size_t i = 0; i < root->file_count && listing->is_whole; i++)
+		root->has_moved = root->has_moved || !root->files[i]->is_listed;
+	return err;
+}
+
+/* Some file came, went or has another id. */
+static enum err move_files(struct root *root)
+{
+	enum err err = root_place_files(root);
+
+	if (err != ERR_OK)
+		return err;
+	root_find_duplicates(root);
+	root->has_moved = false;
+	return ERR_OK;
 }
 
 /* Make segments of every file whose text, presets, ceiling or rivals changed. */
@@ -212,21 +233,42 @@ static enum err link_files(struct root *root, bool ceiling_changed, const struct
 	return err;
 }
 
+/* Of the files that were looked at: no other has changed. */
+static enum err link_listed(struct root *root, const struct root_listing *listing)
+{
+	enum err err = ERR_OK;
+
+	for (size_t i = 0; err == ERR_OK && i < listing->count; i++) {
+		struct root_file *f = root_find_file(root, listing->entries[i].name);
+
+		if (f == NULL || !f->needs_link)
+			continue;
+		err = root_file_link(root, f);
+		if (err == ERR_OK)
+			root_view_follow(root, f);
+	}
+	return err;
+}
+
 /* Everything after trust and listing. Only memory can fail it. */
 static enum err refresh_compiled(struct root *root, const struct root_listing *listing)
 {
 	struct root_names changed = { .count = 0 };
-	bool ceiling_changed = false, has_moved = false;
+	bool ceiling_changed = false, is_all;
 	enum err err = listing->is_whole ? refresh_presets(root, &changed) : ERR_OK;
 
 	if (err == ERR_OK && listing->is_whole)
 		err = refresh_ceiling(root, uses_any(&root->ceiling.uses, &changed), &ceiling_changed);
 	if (err == ERR_OK)
-		err = refresh_files(root, listing, &has_moved);
-	if (err == ERR_OK && has_moved)
-		root_find_duplicates(root);
+		err = refresh_files(root, listing);
+	/* Rivals may be anywhere. */
+	is_all = listing->is_whole || root->has_moved;
+	if (err == ERR_OK && root->has_moved)
+		err = move_files(root);
 	if (err == ERR_OK)
-		err = link_files(root, ceiling_changed, &changed);
+		err = is_all ? link_files(root, ceiling_changed, &changed) : link_listed(root, listing);
+	if (err == ERR_OK)
+		err = root_view_build(root, is_all);
 	root_names_finish(&changed);
 	return err;
 }
@@ -234,7 +276,6 @@ static enum err refresh_compiled(struct root *root, const struct root_listing *l
 static enum err refresh(struct root *root, const char *const *names, size_t count, bool *out_changed)
 {
 	struct root_listing listing = { .is_whole = names == NULL };
-	uint8_t before[LAYOUT_ID_LEN];
 	enum err err = check_trust(root);
 
 	arena_init(&listing.arena, 0);
@@ -244,17 +285,15 @@ static enum err refresh(struct root *root, const char *const *names, size_t coun
 		snprintf(root->reason, sizeof(root->reason), "%s", err_text(err));
 	if (err != ERR_OK)
 		goto out;
-	memcpy(before, root->view.digest, sizeof(before));
 	err = refresh_compiled(root, &listing);
-	if (err == ERR_OK)
-		err = root_view_build(root);
 	if (err != ERR_OK) {
 		snprintf(root->reason, sizeof(root->reason), "%s", err_text(err));
 		root_drop(root);
 		goto out;
 	}
 	root->reason[0] = '\0';
-	*out_changed = memcmp(before, root->view.digest, sizeof(before)) != 0;
+	*out_changed = root->has_changed;
+	root->has_changed = false;
 out:
 	root_listing_finish(&listing);
 	return err;

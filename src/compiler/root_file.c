@@ -214,6 +214,7 @@ enum err root_file_read(struct root *root, struct root_file *f, const struct sou
 	if (id[0] != '\0' && strcmp(f->id, id) != 0) {
 		memcpy(f->id, id, sizeof(f->id));
 		f->is_placed = false;
+		root->has_moved = true;
 	}
 	return ERR_OK;
 }
@@ -255,8 +256,10 @@ static enum err compile_file(struct root *root, struct root_file *f)
 
 enum err root_file_link(struct root *root, struct root_file *f)
 {
+	struct emitted before = { .len = f->segment.len };
 	enum err err;
 
+	memcpy(before.id, f->segment.id, sizeof(before.id));
 	emitted_finish(&f->segment);
 	begin_faults(f);
 	err = compile_file(root, f);
@@ -266,6 +269,7 @@ enum err root_file_link(struct root *root, struct root_file *f)
 		err = f->id[0] == '\0' ? ERR_OK : emit_quarantined(f->id, f->policy, &f->segment);
 	}
 	f->needs_link = err != ERR_OK;
+	root->has_changed = root->has_changed || f->segment.len != before.len || memcmp(f->segment.id, before.id, sizeof(before.id)) != 0;
 	return err;
 }
 

@@ -52,10 +52,9 @@ enum err root_file_link(struct root *root, struct root_file *f) ATTR_MUST_CHECK;
 /* Note which files claim the same id. */
 void root_find_duplicates(struct root *root);
 /*
- * Put files that are listed now into `files` and `by_id`, and destroy the others. True in *out_moved: some came, went or got another id.
- * Fails only for memory.
+ * Put files that are listed now into `files` and `by_id`, and destroy the others: some came, went or got another id. Fails only for memory.
  */
-enum err root_place_files(struct root *root, bool *out_moved) ATTR_MUST_CHECK;
+enum err root_place_files(struct root *root) ATTR_MUST_CHECK;
 
 struct root_ceiling {
 	bool is_read, is_sound;
@@ -89,9 +88,11 @@ struct root_view {
 	size_t lease_count;
 	const struct emitted **rulesets; /* owned array */
 	size_t ruleset_count;
-	uint8_t digest[LAYOUT_ID_LEN]; /* over all of it */
 };
-enum err root_view_build(struct root *root) ATTR_MUST_CHECK;
+/* Without `is_all` its leases are left as they are. */
+enum err root_view_build(struct root *root, bool is_all) ATTR_MUST_CHECK;
+/* A file that stays where it was has another segment. */
+void root_view_follow(struct root *root, const struct root_file *f);
 void root_view_finish(struct root_view *view);
 
 struct root {
@@ -106,6 +107,8 @@ struct root {
 	struct root_file **files; /* owned array of the same, sorted by name */
 	struct root_file **by_id; /* likewise, by id and name */
 	size_t file_count;        /* of both */
+	bool has_moved;           /* that is not so by now: see root_place_files */
+	bool has_changed;         /* some segment is new or gone since the last refresh */
 	struct root_view view;
 	char reason[SOURCE_REASON_MAX];
 };

@@ -82,6 +82,7 @@ static void forget_unlisted(struct root *root)
 		next = htab_next(&root->by_name, node);
 		if (f->is_listed)
 			continue;
+		root->has_changed = root->has_changed || f->segment.bytes != NULL;
 		htab_remove(&root->by_name, node);
 		root_file_destroy(f);
 	}
@@ -109,24 +110,11 @@ static struct root_file **gather_fresh(const struct root *root, size_t *out_old,
 	return fresh;
 }
 
-static bool has_moved(const struct root *root)
-{
-	if (root->by_name.count != root->file_count)
-		return true;
-	for (size_t i = 0; i < root->file_count; i++)
-		if (!root->files[i]->is_listed || !root->files[i]->is_placed)
-			return true;
-	return false;
-}
-
-enum err root_place_files(struct root *root, bool *out_moved)
+enum err root_place_files(struct root *root)
 {
 	struct root_file **fresh, **files = NULL, **by_id = NULL;
 	size_t old, count, kept_files, kept_ids;
 
-	*out_moved = has_moved(root);
-	if (!*out_moved)
-		return ERR_OK;
 	fresh = gather_fresh(root, &old, &count);
 	if (fresh == NULL)
 		return ERR_NO_MEMORY;

@@ -1,9 +1,8 @@
-/* What callers of a root see: leases by id, shared rulesets, and one digest that tells whether anything changed. */
+/* What callers of a root see: leases by id and the shared rulesets. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/crypto.h"
 #include "compiler/root_internal.h"
 
 void root_view_finish(struct root_view *view)
@@ -76,41 +75,42 @@ static enum err collect_rulesets(const struct root *root, struct root_view *view
 	return ERR_OK;
 }
 
-/* A segment holds its lease's id, so the ids of all segments are all there is to tell. */
-static enum err digest(const struct root *root, struct root_view *view)
-{
-	uint8_t(*ids)[LAYOUT_ID_LEN] = alloc_array(view->lease_count + view->ruleset_count + 1, LAYOUT_ID_LEN);
-	size_t count = 0;
-	enum err err;
-
-	if (ids == NULL)
-		return ERR_NO_MEMORY;
-	memcpy(ids[count++], root->ceiling.segment.id, LAYOUT_ID_LEN);
-	for (size_t i = 0; i < view->ruleset_count; i++)
-		memcpy(ids[count++], view->rulesets[i]->id, LAYOUT_ID_LEN);
-	for (size_t i = 0; i < view->lease_count; i++)
-		memcpy(ids[count++], view->leases[i].segment->id, LAYOUT_ID_LEN);
-	err = crypto_sha256(ids, count * LAYOUT_ID_LEN, view->digest);
-	alloc_free(ids);
-	return err;
-}
-
-enum err root_view_build(struct root *root)
+enum err root_view_build(struct root *root, bool is_all)
 {
 	struct root_view view = { 0 };
-	enum err err = collect_leases(root, &view);
+	enum err err = is_all ? collect_leases(root, &view) : ERR_OK;
 
 	if (err == ERR_OK)
 		err = collect_rulesets(root, &view);
-	if (err == ERR_OK)
-		err = digest(root, &view);
 	if (err != ERR_OK) {
 		root_view_finish(&view);
 		return err;
 	}
+	if (!is_all) {
+		view.leases = root->view.leases;
+		view.lease_count = root->view.lease_count;
+		root->view.leases = NULL;
+	}
 	root_view_finish(&root->view);
 	root->view = view;
 	return ERR_OK;
+}
+
+static struct root_lease *find_lease(const struct root *root, const char *id)
+{
+	const struct root_lease key = { .id = id };
+
+	if (root->view.lease_count == 0)
+		return NULL;
+	return bsearch(&key, root->view.leases, root->view.lease_count, sizeof(key), compare_leases);
+}
+
+void root_view_follow(struct root *root, const struct root_file *f)
+{
+	struct root_lease *lease = find_lease(root, f->id);
+
+	if (lease != NULL && lease->segment == &f->segment)
+		lease->is_quarantined = f->is_quarantined;
 }
 
 size_t root_lease_count(const struct root *root)
@@ -125,11 +125,7 @@ const struct root_lease *root_lease_at(const struct root *root, size_t index)
 
 const struct root_lease *root_lease_find(const struct root *root, const char *id)
 {
-	const struct root_lease key = { .id = id };
-
-	if (root->view.lease_count == 0)
-		return NULL;
-	return bsearch(&key, root->view.leases, root->view.lease_count, sizeof(key), compare_leases);
+	return find_lease(root, id);
 }
 
 size_t root_ruleset_count(const struct root *root)

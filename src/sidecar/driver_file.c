@@ -1,11 +1,13 @@
 /*
  * The file source: a policy root watched by inotify and stat'ed as a whole each second. Promises that a beat is issued only
  * after every file was looked at again, that a file in the middle of being written or renamed is not acted upon, and that
- * absence or a fault counts once it held 30 ms. Called through driver.h.
+ * absence or a fault counts once it held 30 ms. Between beats only the leases that inotify named are looked at, and only what
+ * differs is offered. Called through driver.h.
  */
 #include "sidecar/driver.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "base/log.h"
 #include "compiler/root.h"
 #include "compiler/source.h"
+#include "document/lease_doc.h"
 
 #define BEAT_MS 1000
 #define HOLD_MS 30         /* absence or a fault must last so long */
@@ -25,6 +28,8 @@
 #define WRITING_MS 500     /* a writer who rests longer is not waited for */
 #define WRITING_ALL_MS 3000 /* nor one who takes longer in all */
 #define FILE_MAX (1u << 20)
+#define NAMES_MAX 32       /* leases that are looked at alone; when more are named, everything is */
+#define NAME_LEN 256
 #define SAID_MAX 256       /* faults that are remembered as logged; beyond it they are only shown on request */
 #define NAME_EVENTS (IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
 #define EVENTS (NAME_EVENTS | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
@@ -37,6 +42,13 @@ struct writing {
 	int watch;
 	uint64_t name; /* digest of the file's name */
 	uint64_t since_ms, last_ms;
+};
+
+/* A lease as it was offered. */
+struct offered {
+	char id[LEASE_DOC_ID_MAX + 1];
+	uint8_t segment[LAYOUT_ID_LEN];
+	bool is_sound;
 };
 
 struct driver_file {
@@ -55,11 +67,13 @@ struct driver_file {
 	struct loop_timer beat, soon, hold; /* soon: events gathered; hold: a loss must last */
 	struct writing writing[WRITING_MAX];
 	size_t writing_count;
+	char names[NAMES_MAX][NAME_LEN]; /* in leases/: to be looked at */
+	size_t name_count;
+	bool needs_whole;                /* more than these */
 
-	struct holding_lease *leases;             /* owned: of the holding being offered */
-	const struct emitted **rulesets;          /* owned array */
-	char **offered_ids;                       /* owned: leases of the last offer that were sound, sorted */
+	struct offered *offered;         /* owned: what was taken last, by id */
 	size_t offered_count;
+	uint64_t receipt;                /* for that; 0: it must be complete next time */
 	uint64_t said[SAID_MAX];                  /* digests of the present faults, which the log has */
 	size_t said_count;
 	bool has_offered, is_offer_due;
@@ -94,15 +108,6 @@ static char *folder_of(const char *path)
 	return slash == path ? alloc_copy("/", 1) : alloc_copy(path, (size_t)(slash - path));
 }
 
-static void free_offered_ids(struct driver_file *d)
-{
-	for (size_t i = 0; i < d->offered_count; i++)
-		alloc_free(d->offered_ids[i]);
-	alloc_free(d->offered_ids);
-	d->offered_ids = NULL;
-	d->offered_count = 0;
-}
-
 static void on_close(struct driver *driver)
 {
 	struct driver_file *d = of(driver);
@@ -115,9 +120,7 @@ static void on_close(struct driver *driver)
 		close(d->notify);
 	for (unsigned i = 0; i < FOLDER_COUNT; i++)
 		alloc_free(d->folders[i]);
-	free_offered_ids(d);
-	alloc_free(d->leases);
-	alloc_free(d->rulesets);
+	alloc_free(d->offered);
 	root_close(d->root);
 	alloc_free(d->root_path);
 	alloc_free(d->ceiling_path);
@@ -146,64 +149,62 @@ static void watch_folders(struct driver_file *d)
 	}
 }
 
-/* Fill d->leases and d->rulesets from the root. */
-static enum err gather(struct driver_file *d, struct holding *out_holding)
+/* What stands in the root now against what was offered, id by id; both are sorted. */
+struct comparison {
+	struct offered *now;          /* owned: what will have been offered */
+	struct holding_lease *others; /* owned: new, other or gone; borrowing from the root and from what was offered */
+	size_t now_count, other_count;
+	bool has_loss;                /* a lease is gone or faulty that was sound */
+};
+
+static void comparison_finish(struct comparison *c)
 {
-	size_t lease_count = root_lease_count(d->root), ruleset_count = root_ruleset_count(d->root);
-	struct holding_lease *leases = NULL;
-	const struct emitted **rulesets = NULL;
-
-	alloc_free(d->leases);
-	alloc_free(d->rulesets);
-	d->leases = leases = alloc_array(lease_count + 1, sizeof(*leases));
-	d->rulesets = rulesets = alloc_array(ruleset_count + 1, sizeof(const struct emitted *));
-	if (leases == NULL || rulesets == NULL)
-		return ERR_NO_MEMORY;
-	for (size_t i = 0; i < lease_count; i++) {
-		const struct root_lease *lease = root_lease_at(d->root, i);
-
-		leases[i] = (struct holding_lease){ lease->id, lease->segment };
-	}
-	for (size_t i = 0; i < ruleset_count; i++)
-		rulesets[i] = root_ruleset_at(d->root, i);
-	*out_holding = (struct holding){ 0,		leases,	lease_count,
-					 rulesets,	ruleset_count,
-					 root_ceiling(d->root), d->root_flags };
-	return ERR_OK;
+	alloc_free(c->now);
+	alloc_free(c->others);
 }
 
-static enum err note_offered(struct driver_file *d)
+static struct offered offered_of(const struct root_lease *lease)
 {
-	size_t count = root_lease_count(d->root);
+	struct offered o = { .is_sound = !lease->is_quarantined };
 
-	free_offered_ids(d);
-	d->offered_ids = alloc_array(count + 1, sizeof(char *));
-	if (d->offered_ids == NULL)
-		return ERR_NO_MEMORY;
-	for (size_t i = 0; i < count; i++) {
-		const struct root_lease *lease = root_lease_at(d->root, i);
-		char *id;
-
-		if (lease->is_quarantined)
-			continue;
-		id = alloc_copy(lease->id, strlen(lease->id));
-		if (id == NULL)
-			return ERR_NO_MEMORY;
-		d->offered_ids[d->offered_count++] = id;
-	}
-	return ERR_OK;
+	snprintf(o.id, sizeof(o.id), "%s", lease->id);
+	memcpy(o.segment, lease->segment->id, LAYOUT_ID_LEN);
+	return o;
 }
 
-/* Is a lease gone or faulty that was sound when it was last offered? */
-static bool is_loss(const struct driver_file *d)
+/* One id: `was` or `is` may be NULL. */
+static void compare_one(struct comparison *c, const struct offered *was, const struct root_lease *is)
 {
-	for (size_t i = 0; i < d->offered_count; i++) {
-		const struct root_lease *lease = root_lease_find(d->root, d->offered_ids[i]);
+	bool is_other = was == NULL || is == NULL || memcmp(was->segment, is->segment->id, LAYOUT_ID_LEN) != 0;
 
-		if (lease == NULL || lease->is_quarantined)
-			return true;
+	if (was != NULL && was->is_sound && (is == NULL || is->is_quarantined))
+		c->has_loss = true;
+	if (is_other)
+		c->others[c->other_count++] = is != NULL ? (struct holding_lease){ is->id, is->segment } :
+							   (struct holding_lease){ was->id, NULL };
+	if (is != NULL)
+		c->now[c->now_count++] = is_other ? offered_of(is) : *was;
+}
+
+/* With the first `was_count` of what was offered: all or none. Finish it also on failure. */
+static enum err compare(const struct driver_file *d, size_t was_count, struct comparison *out)
+{
+	size_t count = root_lease_count(d->root), was_at = 0, is_at = 0;
+
+	*out = (struct comparison){ .now = alloc_array(count + 1, sizeof(*out->now)),
+				    .others = alloc_array(count + was_count + 1, sizeof(*out->others)) };
+	if (out->now == NULL || out->others == NULL)
+		return ERR_NO_MEMORY;
+	while (was_at < was_count || is_at < count) {
+		const struct offered *was = was_at < was_count ? &d->offered[was_at] : NULL;
+		const struct root_lease *is = root_lease_at(d->root, is_at);
+		int order = was == NULL ? 1 : is == NULL ? -1 : strcmp(was->id, is->id);
+
+		compare_one(out, order <= 0 ? was : NULL, order >= 0 ? is : NULL);
+		was_at += order <= 0;
+		is_at += order >= 0;
 	}
-	return false;
+	return ERR_OK;
 }
 
 static uint64_t digest_of(const char *text)
@@ -247,17 +248,44 @@ static void say_faults(struct driver_file *d)
 	d->said_count = s.count;
 }
 
-static void offer(struct driver_file *d)
+static enum err offer_once(struct driver_file *d, struct comparison *c)
 {
-	struct holding holding;
-	uint64_t receipt;
-	enum err e = gather(d, &holding);
+	size_t ruleset_count = root_ruleset_count(d->root);
+	const struct emitted **rulesets = alloc_array(ruleset_count + 1, sizeof(*rulesets));
+	struct holding holding = { .base = d->receipt, .ruleset_count = ruleset_count, .rulesets = rulesets, .ceiling = root_ceiling(d->root),
+				   .root_flags = d->root_flags };
+	enum err e = rulesets == NULL ? ERR_NO_MEMORY : ERR_OK;
 
+	/* All of it, when nobody knows what was taken last. */
+	if (e == ERR_OK && d->receipt == 0) {
+		comparison_finish(c);
+		e = compare(d, 0, c);
+	}
+	for (size_t i = 0; i < ruleset_count && e == ERR_OK; i++)
+		rulesets[i] = root_ruleset_at(d->root, i);
+	holding.leases = c->others;
+	holding.lease_count = c->other_count;
 	if (e == ERR_OK)
-		e = d->events->on_holding(d->arg, &holding, &receipt);
-	if (e == ERR_OK)
-		e = note_offered(d);
-	d->has_offered = d->has_offered || e == ERR_OK;
+		e = d->events->on_holding(d->arg, &holding, &d->receipt);
+	if (e != ERR_OK)
+		d->receipt = 0;
+	alloc_free(rulesets);
+	return e;
+}
+
+static void offer(struct driver_file *d, struct comparison *c)
+{
+	enum err e = offer_once(d, c);
+
+	if (e == ERR_NOT_FOUND)
+		e = offer_once(d, c);
+	if (e == ERR_OK) {
+		alloc_free(d->offered);
+		d->offered = c->now;
+		d->offered_count = c->now_count;
+		c->now = NULL;
+		d->has_offered = true;
+	}
 	d->is_offer_due = e != ERR_OK;
 	if (e != ERR_OK)
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_not_taken error=\"%s\"",
@@ -286,14 +314,52 @@ static void start_timer(struct driver_file *d, struct loop_timer *timer, uint64_
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started");
 }
 
+/* Look at everything again, or at the leases that were named. */
+static enum err refresh(struct driver_file *d, bool is_whole, bool *out_changed)
+{
+	const char *names[NAMES_MAX];
+
+	if (is_whole) {
+		watch_folders(d);
+		return root_refresh(d->root, out_changed);
+	}
+	for (size_t i = 0; i < d->name_count; i++)
+		names[i] = d->names[i];
+	return root_refresh_some(d->root, names, d->name_count, out_changed);
+}
+
+/* Offer what differs, unless it is a loss that must last first; true when nothing is left open. */
+static bool act(struct driver_file *d, bool has_held)
+{
+	struct comparison c = { .now = NULL };
+	enum err e = d->is_offer_due ? compare(d, d->offered_count, &c) : ERR_OK;
+	bool waits = e == ERR_OK && c.has_loss && !has_held;
+
+	if (e != ERR_OK)
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_not_taken error=\"%s\"", err_text(e));
+	if (waits && !d->hold.started)
+		start_timer(d, &d->hold, HOLD_MS);
+	if (e == ERR_OK && !waits) {
+		loop_timer_cancel(&d->hold);
+		/* What was named is looked at once more when it is a loss. */
+		d->name_count = 0;
+		d->needs_whole = false;
+		say_faults(d);
+		if (d->is_offer_due)
+			offer(d, &c);
+	}
+	comparison_finish(&c);
+	return !d->is_offer_due;
+}
+
 /*
- * Look at everything again; act on what changed, and beat when nothing is left open. `has_held`: a loss that was seen before
- * and is still there counts now.
+ * Look, act on what changed, and beat when everything was looked at and nothing is left open. `has_held`: a loss that was seen
+ * before and is still there counts now.
  */
 static void look(struct driver_file *d, bool has_held)
 {
 	uint64_t begun_ns = clock_mono_ns();
-	bool changed = false;
+	bool changed = false, is_whole = d->needs_whole || !d->has_offered;
 	enum err e;
 
 	if (is_writing(d, begun_ns / 1000000)) {
@@ -305,24 +371,14 @@ static void look(struct driver_file *d, bool has_held)
 	/* One who never stops writing, to whatever file, must not put off for ever what has held. */
 	has_held = has_held || d->is_hold_over;
 	d->is_hold_over = false;
-	watch_folders(d);
-	e = root_refresh(d->root, &changed);
+	e = refresh(d, is_whole, &changed);
 	if (e != ERR_OK) {
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_root_not_confirmed error=\"%s\" why=\"%s\"",
 			    err_text(e), root_reason(d->root));
 		return;
 	}
 	d->is_offer_due = d->is_offer_due || changed || !d->has_offered;
-	if (d->is_offer_due && !has_held && is_loss(d)) {
-		if (!d->hold.started)
-			start_timer(d, &d->hold, HOLD_MS);
-		return;
-	}
-	loop_timer_cancel(&d->hold);
-	say_faults(d);
-	if (d->is_offer_due)
-		offer(d);
-	if (!d->is_offer_due)
+	if (act(d, has_held) && is_whole)
 		d->events->on_beat(d->arg, begun_ns);
 }
 
@@ -331,6 +387,7 @@ static void on_beat_time(void *arg)
 	struct driver_file *d = arg;
 
 	start_timer(d, &d->beat, BEAT_MS);
+	d->needs_whole = true;
 	look(d, false);
 }
 
@@ -384,11 +441,30 @@ static bool is_foreign(const struct driver_file *d, const struct inotify_event *
 	       !(event->wd == d->watches[FOLDER_CEILING] && is_name_of(d->ceiling_path, event));
 }
 
+/* Remember what to look at: a lease by its name, or everything. False: nothing, a publisher is at work. */
+static bool note_name(struct driver_file *d, const struct inotify_event *event)
+{
+	bool is_lease = event->wd == d->watches[FOLDER_LEASES] && event->len > 0 && (event->mask & IN_ISDIR) == 0 &&
+			strlen(event->name) < NAME_LEN;
+
+	if (is_lease && event->name[0] == '.')
+		return false;
+	for (size_t i = 0; is_lease && i < d->name_count; i++)
+		if (strcmp(d->names[i], event->name) == 0)
+			return true;
+	if (is_lease && d->name_count < NAMES_MAX)
+		snprintf(d->names[d->name_count++], NAME_LEN, "%s", event->name);
+	else
+		d->needs_whole = true;
+	return true;
+}
+
 /* True when something happened that is worth a look. */
 static bool on_event(struct driver_file *d, const struct inotify_event *event)
 {
 	if ((event->mask & IN_Q_OVERFLOW) != 0) {
 		d->writing_count = 0;
+		d->needs_whole = true;
 		return true;
 	}
 	if ((event->mask & IN_IGNORED) != 0) {
@@ -396,13 +472,16 @@ static bool on_event(struct driver_file *d, const struct inotify_event *event)
 			if (d->watches[i] == event->wd)
 				d->watches[i] = -1;
 		}
+		d->needs_whole = true;
 		return true;
 	}
 	if (is_foreign(d, event))
 		return false;
 	note_writing(d, event);
 	/* Not before it is closed. */
-	return (event->mask & (uint32_t)~(IN_MODIFY | IN_ISDIR)) != 0;
+	if ((event->mask & (uint32_t)~(IN_MODIFY | IN_ISDIR)) == 0)
+		return false;
+	return note_name(d, event);
 }
 
 static void on_notify(void *arg, int fd, unsigned what)

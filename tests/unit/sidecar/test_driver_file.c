@@ -349,6 +349,32 @@ Test(driver_file, offers_again_what_was_not_taken_and_does_not_beat_until_then)
 	bench_stop();
 }
 
+Test(driver_file, names_only_what_differs_until_somebody_else_asks_for_everything)
+{
+	bench_start();
+	write_lease("leases/a.policy", "ls_a", "");
+	write_lease("leases/b.policy", "ls_b", "");
+	write_lease("leases/c.policy", "ls_c", "");
+	start_driver();
+	cr_assert(b->replay.is_last_complete);
+	write_lease("leases/d.policy", "ls_d", "");
+	await("ls_a ls_b ls_c ls_d");
+	cr_assert_not(b->replay.is_last_complete);
+	cr_assert_eq(b->replay.last_count, 1);
+	cr_assert_eq(unlink(in_root("leases/b.policy")), 0);
+	await("ls_a ls_c ls_d");
+	cr_assert_not(b->replay.is_last_complete);
+	cr_assert_eq(b->replay.last_count, 1);
+	/* As one who took something else since. */
+	b->replay.receipt += 7;
+	write_lease("leases/a.policy", "ls_a", "allow https://a.example.org\n");
+	write_lease("leases/e.policy", "ls_e", "");
+	await("ls_a ls_c ls_d ls_e");
+	cr_assert(b->replay.is_last_complete);
+	cr_assert_eq(b->replay.last_count, 4);
+	bench_stop();
+}
+
 Test(driver_file, refuses_to_start_without_a_sound_root)
 {
 	bench_start();
