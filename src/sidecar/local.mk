@@ -1,6 +1,6 @@
 # src/sidecar: a library for its tests, and the program; see README.md here for what it promises.
 noinst_LIBRARIES += libsidecar.a
-libsidecar_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS) $(ZLIB_CFLAGS)
+libsidecar_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS) $(ZLIB_CFLAGS) $(SSL_CFLAGS)
 libsidecar_a_SOURCES = \
 	src/sidecar/accept.c src/sidecar/accept.h \
 	src/sidecar/confine.c src/sidecar/confine.h \
@@ -42,8 +42,14 @@ libsidecar_a_SOURCES = \
 	src/sidecar/serve.c src/sidecar/serve.h \
 	src/sidecar/serve_cell.c src/sidecar/serve_cell.h src/sidecar/serve_edition.c \
 	src/sidecar/serve_etcd.c src/sidecar/serve_etcd.h \
+	src/sidecar/serve_client.c src/sidecar/serve_request.c \
+	src/sidecar/serve_feed.c src/sidecar/serve_feed.h \
+	src/sidecar/serve_http.c src/sidecar/serve_http.h src/sidecar/serve_http_internal.h \
 	src/sidecar/serve_plan.c src/sidecar/serve_plan.h \
+	src/sidecar/serve_reports.c src/sidecar/serve_reports.h \
 	src/sidecar/serve_shelf.c src/sidecar/serve_shelf.h \
+	src/sidecar/serve_target.c src/sidecar/serve_target.h \
+	src/sidecar/serve_tls.c src/sidecar/serve_tls.h \
 	src/sidecar/signed_set.c src/sidecar/signed_set.h src/sidecar/signed_set_internal.h \
 	src/sidecar/signed_examine.c src/sidecar/signed_force.c src/sidecar/signed_shelf.c \
 	src/sidecar/state_lock.c src/sidecar/state_lock.h \
@@ -54,5 +60,5 @@ sbin_PROGRAMS += egress-sidecar
 egress_sidecar_SOURCES = src/sidecar/main.c
 egress_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a liblease.a libimage.a \
 	libsandbox.a libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CURL_LIBS) $(ZLIB_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(ZLIB_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(SSL_LIBS) $(CRYPTO_LIBS)
 EXTRA_DIST += src/sidecar/README.md

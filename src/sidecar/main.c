@@ -148,9 +148,11 @@ static void on_signal(void *arg, int fd, unsigned what)
 		return;
 	if (info.ssi_signo == SIGHUP && p->sidecar != NULL)
 		sidecar_reload(p->sidecar);
-	else if (info.ssi_signo != SIGHUP && p->sidecar != NULL)
+	else if (info.ssi_signo == SIGHUP)
+		serve_reload(p->serve, p->config_path);
+	else if (p->sidecar != NULL)
 		sidecar_leave(p->sidecar);
-	else if (info.ssi_signo != SIGHUP)
+	else
 		loop_stop(p->loop);
 }
 

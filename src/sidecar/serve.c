@@ -16,10 +16,13 @@
 #include "document/lease_doc.h"
 #include "sidecar/serve_cell.h"
 #include "sidecar/serve_etcd.h"
+#include "sidecar/serve_http.h"
+#include "sidecar/serve_reports.h"
 
 #define LOOK_MS 1000
 #define CELLS_MAX 10000
 #define PATH_LEN 4096
+#define REPORTS_FILE_BYTES (64u << 20)
 
 /* One cell's folder. */
 struct served {
@@ -35,6 +38,8 @@ struct serve {
 	struct config *config;   /* counted */
 	struct list cells;       /* of struct served, owned */
 	struct serve_etcd *etcd; /* owned; NULL: not wanted */
+	struct serve_http *http; /* likewise */
+	struct serve_reports *reports; /* likewise */
 	struct loop_timer look;
 	struct log_limit complaint;
 };
@@ -66,6 +71,8 @@ static void on_edition(void *arg, struct serve_cell *cell)
 	}
 	if (s->etcd != NULL)
 		e = serve_etcd_offer(s->etcd, cell);
+	if (e == ERR_OK && s->http != NULL)
+		e = serve_http_offer(s->http, cell);
 	if (e != ERR_OK)
 		log_line(LOG_LEVEL_ERROR, "cell_not_published cell=%s error=\"%s\"", serve_cell_name(cell), err_text(e));
 }
@@ -73,9 +80,15 @@ static void on_edition(void *arg, struct serve_cell *cell)
 static void on_beat(void *arg, struct serve_cell *cell)
 {
 	struct served *v = arg;
+	struct serve *s = v->serve;
 
-	if (!v->is_refused && v->serve->etcd != NULL)
-		serve_etcd_beat(v->serve->etcd, cell);
+	if (v->is_refused)
+		return;
+	if (s->http != NULL && serve_http_beat(s->http, cell) != ERR_OK)
+		log_limited(&s->complaint, LOG_LEVEL_ERROR, "beat_not_served cell=%s error=\"%s\"", serve_cell_name(cell),
+			    err_text(ERR_NO_MEMORY));
+	if (s->etcd != NULL)
+		serve_etcd_beat(s->etcd, cell);
 }
 
 static const struct serve_cell_events cell_events = { on_edition, on_beat };
@@ -159,6 +172,76 @@ static enum err open_etcd(struct serve *s)
 	return e;
 }
 
+static enum err open_reports(struct serve *s)
+{
+	const struct serve_options *o = &s->config->serve;
+	struct serve_reports_options options = { o->reports, o->reports_mb << 20, REPORTS_FILE_BYTES };
+	enum err e = o->reports == NULL ? ERR_OK : serve_reports_open(&options, &s->reports);
+
+	if (e != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "reports_not_opened folder=%s error=\"%s\"", o->reports,
+			 e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+	return e;
+}
+
+static struct serve_tls_options tls_of(const struct serve_options *o)
+{
+	return (struct serve_tls_options){ o->certificate, o->key, o->client_ca };
+}
+
+static enum err open_http(struct serve *s)
+{
+	const struct serve_options *o = &s->config->serve;
+	struct serve_http_options options = { .at = { .addr = o->https.addr, .port = o->https.port_first },
+					      .tls = tls_of(o),
+					      .only_named_cells = o->client_cells == OPTION_CLIENT_CELLS_NAMED,
+					      .clients_max = (unsigned)o->clients_max,
+					      .reports = s->reports };
+	char reason[SERVE_TLS_REASON_MAX];
+	enum err e;
+
+	if (o->https.kind == OPTION_BIND_NONE)
+		return ERR_OK;
+	e = serve_http_open(s->loop, &options, reason, &s->http);
+	if (e != ERR_OK)
+		log_line(LOG_LEVEL_ERROR, "https_not_opened why=\"%s\"", reason);
+	else if (o->client_ca == NULL)
+		log_line(LOG_LEVEL_WARN, "clients_unknown why=\"without client_ca anybody may read policy and send reports\"");
+	return e;
+}
+
+void serve_reload(struct serve *s, const char *path)
+{
+	char reason[SERVE_TLS_REASON_MAX] = "it has faults";
+	struct config *config = NULL;
+	struct fault_list faults;
+	struct serve_tls_options tls;
+	struct arena arena;
+	enum err e;
+
+	arena_init(&arena, 0);
+	fault_list_init(&faults, &arena);
+	e = config_load(path, CONFIG_FOR_SIDECAR, &faults, &config);
+	if (e == ERR_OK && !config->has_serve)
+		e = ERR_INVALID;
+	if (e == ERR_OK && s->http != NULL && config->serve.certificate != NULL && config->serve.key != NULL) {
+		tls = tls_of(&config->serve);
+		e = serve_http_renew(s->http, &tls, reason);
+	}
+	for (const struct fault *f = faults.first; f != NULL; f = f->next) {
+		char text[FAULT_TEXT_MAX + 256];
+
+		fault_print(f, text, sizeof(text));
+		log_line(LOG_LEVEL_ERROR, "configuration_fault text=\"%s\"", text);
+	}
+	arena_finish(&arena);
+	config_unref(config);
+	if (e == ERR_OK)
+		log_line(LOG_LEVEL_INFO, "configuration_read");
+	else
+		log_line(LOG_LEVEL_ERROR, "configuration_kept why=\"%s\"", reason);
+}
+
 enum err serve_open(struct loop *loop, struct config *config, struct serve **out_serve)
 {
 	struct serve *s = alloc_zeroed(sizeof(*s));
@@ -171,9 +254,11 @@ enum err serve_open(struct loop *loop, struct config *config, struct serve **out
 	s->complaint = (struct log_limit){ .burst = 5, .interval_ms = 60000 };
 	list_init(&s->cells);
 	loop_timer_init(&s->look, loop, on_look, s);
-	e = config->serve.https.kind == OPTION_BIND_NONE ? ERR_OK : ERR_UNSUPPORTED;
+	e = open_etcd(s);
 	if (e == ERR_OK)
-		e = open_etcd(s);
+		e = open_reports(s);
+	if (e == ERR_OK)
+		e = open_http(s);
 	if (e == ERR_OK)
 		e = open_cell(s, "");
 	if (e == ERR_OK)
@@ -194,6 +279,8 @@ void serve_close(struct serve *s)
 		return;
 	loop_timer_cancel(&s->look);
 	serve_etcd_close(s->etcd);
+	serve_http_close(s->http);
+	serve_reports_close(s->reports);
 	while ((node = list_pop_front(&s->cells)) != NULL) {
 		struct served *v = CONTAINER_OF(node, struct served, node);
 

@@ -16,5 +16,7 @@ struct serve;
 enum err serve_open(struct loop *loop, struct config *config, struct serve **out_serve) ATTR_MUST_CHECK;
 /* Accepts NULL. */
 void serve_close(struct serve *s);
+/* Read the configuration at `path` again: certificates and keys apply at once. A faulty one is said and changes nothing. */
+void serve_reload(struct serve *s, const char *path);
 
 #endif

@@ -265,7 +265,7 @@ static void take_edition(struct serve_cell *c, struct serve_edition *e)
 	if (before != NULL && before->epoch == e->epoch && before->seq == e->seq && before->keyset_version == e->keyset_version &&
 	    memcmp(before->manifest_sha256, e->manifest_sha256, 32) == 0)
 		e->nth = before->nth + 1;
-	snprintf(e->cursor, sizeof(e->cursor), "%" PRIu64 ".%" PRIu64 ".%" PRIu64 ".%u", e->epoch, e->seq, e->keyset_version, e->nth);
+	snprintf(e->cursor, sizeof(e->cursor), "%" PRIx64 ".%" PRIx64 ".%" PRIx64 ".%x", e->epoch, e->seq, e->keyset_version, e->nth);
 	serve_edition_unref(c->edition);
 	c->edition = e;
 	c->events->on_edition(c->arg, c);

@@ -45,7 +45,7 @@ PLANTS = [
     ("src/net/planted.c", TOP + "#include <event2/event.h>\n", "home", "src/net/loop.c"),
     ("src/net/planted.c", TOP + "#include <ares.h>\n", "home", "src/net/ares_link.c"),
     ("src/sidecar/planted.c", TOP + "#include <curl/curl.h>\n", "home", "src/sidecar/http.c"),
-    ("src/sidecar/planted.c", TOP + "#include <openssl/ssl.h>\n", "home", "src/sidecar/serve.c"),
+    ("src/sidecar/planted.c", TOP + "#include <openssl/ssl.h>\n", "home", "src/sidecar/serve_tls.c"),
     ("src/sidecar/planted.c", TOP + "#include <openssl/evp.h>\n", "home", "src/base/crypto.c"),
     ("src/facts/planted.c", TOP + "#include <maxminddb.h>\n", "home", "src/facts/geoip.c"),
     ("src/document/planted.c", TOP + "#include <jansson.h>\n", "home", "src/document/json.c"),

@@ -42,5 +42,5 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_sticky.c
 unit_sidecar_LDADD = libsidecar.a libcontrol.a libnet.a libcompiler.a libdocument.a libimage.a liblease.a libsandbox.a \
 	libconfig.a libmetrics.a libwire.a libdecision.a libfacts.a libbase.a \
-	$(EVENT_LIBS) $(CURL_LIBS) $(ZLIB_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
+	$(EVENT_LIBS) $(CURL_LIBS) $(ZLIB_LIBS) $(CARES_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(PSL_LIBS) $(IDN2_LIBS) $(MAXMINDDB_LIBS) $(SSL_LIBS) $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
