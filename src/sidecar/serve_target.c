@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define CURSOR_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
-#define KEY_CHARACTERS CURSOR_CHARACTERS ":"
+#define KEY_CHARACTERS CURSOR_CHARACTERS ":/"
 
 /* Only these characters, and at least one? */
 static bool is_made_of(struct text t, const char *characters)
