@@ -319,7 +319,13 @@ static void on_connected(void *arg, const struct connector_result *result)
 		return;
 	}
 	if (e->from_pins && !e->asked_again && reason_fault(result->reason) == REASON_FAULT_UPSTREAM) {
-		/* The pinned set fails: forget it, ask again, judge again. */
+		enum reason why = session_check_lease(s);
+
+		/* The pinned set fails: forget it, ask again, judge again; but nobody is asked for a lease that has ended. */
+		if (why != REASON_ALLOWED) {
+			session_refuse(s, why);
+			return;
+		}
 		e->asked_again = true;
 		s->pin_failed = true;
 		pins_drop(s->home->pins, &s->target.name);
