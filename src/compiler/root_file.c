@@ -160,16 +160,15 @@ void root_listing_finish(struct root_listing *listing)
 
 enum err root_file_create(const char *name, struct root_file **out_file)
 {
-	struct root_file *f = alloc_zeroed(sizeof(*f));
+	size_t len = strlen(name);
+	struct root_file *f = alloc_zeroed(sizeof(*f) + len + 1);
 
 	if (f == NULL)
 		return ERR_NO_MEMORY;
-	snprintf(f->name, sizeof(f->name), "%s", name);
+	memcpy(f->name, name, len);
 	f->is_new = true;
 	arena_init(&f->arena, 0);
-	arena_init(&f->link_arena, 0);
-	fault_list_init(&f->parse_faults, &f->arena);
-	fault_list_init(&f->faults, &f->link_arena);
+	fault_list_init(&f->faults, &f->arena);
 	*out_file = f;
 	return ERR_OK;
 }
@@ -181,36 +180,40 @@ void root_file_destroy(struct root_file *f)
 	emitted_finish(&f->segment);
 	root_names_finish(&f->uses);
 	arena_finish(&f->arena);
-	arena_finish(&f->link_arena);
+	alloc_free(f->text);
+	alloc_free(f->unreadable);
 	alloc_free(f);
 }
 
-enum err root_file_read(struct root *root, struct root_file *f, const struct source_stamp *stamp)
+/* Keep the text, or why there is none. */
+static enum err keep_text(struct root_file *f, enum err read, struct text text, const char *reason)
 {
-	char reason[SOURCE_REASON_MAX], id[LEASE_DOC_ID_MAX + 1] = "";
-	struct text text;
+	alloc_free(f->text);
+	alloc_free(f->unreadable);
+	f->text = f->unreadable = NULL;
+	if (read != ERR_OK)
+		f->unreadable = alloc_copy(reason, strlen(reason));
+	else
+		f->text = alloc_copy(text.len == 0 ? "" : text.at, text.len);
+	f->text_len = text.len;
+	return f->text == NULL && f->unreadable == NULL ? ERR_NO_MEMORY : ERR_OK;
+}
+
+/* Whose lease is it? What is wrong with it is told when it is linked. */
+static enum err find_id(struct root *root, struct root_file *f)
+{
+	char id[LEASE_DOC_ID_MAX + 1] = "";
+	struct fault_list unused;
+	struct policy *policy;
+	struct arena arena;
 	enum err err;
 
-	if (f->is_read && source_stamp_is_equal(stamp, &f->stamp))
-		return ERR_OK;
-	arena_finish(&f->arena);
-	arena_init(&f->arena, 0);
-	fault_list_init(&f->parse_faults, &f->arena);
-	f->policy = NULL;
-	f->is_parsed = f->is_read = false;
-	f->needs_link = true;
-	err = source_read(root->path, f->name, TOKENS_FILE_MAX, &root->source, &f->arena, &text, &f->stamp, reason);
+	arena_init(&arena, 0);
+	fault_list_init(&unused, &arena);
+	err = compile_parse_lease(&arena, f->name, (struct text){ f->text, f->text_len }, root->report_allowed, &unused, &policy, id);
+	arena_finish(&arena);
 	if (err == ERR_NO_MEMORY)
 		return err;
-	if (err != ERR_OK) {
-		fault_add(&f->parse_faults, (struct fault_place){ .file = f->name }, FAULT_ERROR, "unreadable", "%s", reason);
-		return f->parse_faults.out_of_memory ? ERR_NO_MEMORY : ERR_OK;
-	}
-	err = compile_parse_lease(&f->arena, f->name, text, root->report_allowed, &f->parse_faults, &f->policy, id);
-	if (err == ERR_NO_MEMORY)
-		return err;
-	f->is_read = true;
-	f->is_parsed = err == ERR_OK;
 	if (id[0] != '\0' && strcmp(f->id, id) != 0) {
 		memcpy(f->id, id, sizeof(f->id));
 		f->is_placed = false;
@@ -219,23 +222,60 @@ enum err root_file_read(struct root *root, struct root_file *f, const struct sou
 	return ERR_OK;
 }
 
-/* Start the faults of the link with those of the parse. */
-static void begin_faults(struct root_file *f)
+enum err root_file_read(struct root *root, struct root_file *f, const struct source_stamp *stamp)
 {
-	arena_finish(&f->link_arena);
-	arena_init(&f->link_arena, 0);
-	fault_list_init(&f->faults, &f->link_arena);
-	for (const struct fault *p = f->parse_faults.first; p != NULL; p = p->next)
-		fault_add(&f->faults, p->place, p->severity, p->code, "%s", p->text);
-	f->faults.error_count = f->parse_faults.error_count;
-	f->faults.warning_count = f->parse_faults.warning_count;
+	char reason[SOURCE_REASON_MAX];
+	struct text text = { NULL, 0 };
+	struct arena arena;
+	enum err err, kept;
+
+	if (f->is_read && source_stamp_is_equal(stamp, &f->stamp))
+		return ERR_OK;
+	f->is_read = false;
+	f->needs_link = true;
+	arena_init(&arena, 0);
+	err = source_read(root->path, f->name, TOKENS_FILE_MAX, &root->source, &arena, &text, &f->stamp, reason);
+	kept = err == ERR_NO_MEMORY ? err : keep_text(f, err, text, reason);
+	arena_finish(&arena);
+	if (kept != ERR_OK || err != ERR_OK)
+		return kept;
+	err = find_id(root, f);
+	f->is_read = err == ERR_OK;
+	return err;
 }
 
-/* Compile a file that parsed; INVALID when it has to be quarantined. */
-static enum err compile_file(struct root *root, struct root_file *f)
+/* What compiling a file needs, while it does. */
+struct link {
+	struct arena arena;    /* the tree */
+	struct policy *policy; /* NULL when there is none at all */
+	bool is_parsed;        /* without a fault */
+};
+
+/* The tree, and its faults anew. Fails only for memory. */
+static enum err parse_again(const struct root *root, struct root_file *f, struct link *l)
+{
+	char id[LEASE_DOC_ID_MAX + 1];
+	enum err err;
+
+	arena_finish(&f->arena);
+	arena_init(&f->arena, 0);
+	fault_list_init(&f->faults, &f->arena);
+	if (f->text == NULL) {
+		fault_add(&f->faults, (struct fault_place){ .file = f->name }, FAULT_ERROR, "unreadable", "%s",
+			  f->unreadable == NULL ? "" : f->unreadable);
+		return ERR_OK;
+	}
+	err = compile_parse_lease(&l->arena, f->name, (struct text){ f->text, f->text_len }, root->report_allowed, &f->faults, &l->policy,
+				  id);
+	l->is_parsed = err == ERR_OK;
+	return err == ERR_NO_MEMORY ? err : ERR_OK;
+}
+
+/* Compile a file; INVALID when it has to be quarantined. */
+static enum err compile_file(struct root *root, struct root_file *f, const struct link *l)
 {
 	const struct compile_around around = { .library = &root->library, .ceiling = root->ceiling.policy };
-	struct fault_place place = f->policy == NULL ? (struct fault_place){ .file = f->name } : f->policy->name_place;
+	struct fault_place place = l->policy == NULL ? (struct fault_place){ .file = f->name } : l->policy->name_place;
 	struct library_uses uses = { .count = 0 };
 	enum err err = ERR_INVALID;
 
@@ -244,8 +284,8 @@ static enum err compile_file(struct root *root, struct root_file *f)
 		fault_add(&f->faults, place, FAULT_ERROR, "duplicate_lease", "%s is a lease in %s too; both are refused", f->id, f->rival);
 	if (!root->ceiling.is_sound)
 		fault_add(&f->faults, place, FAULT_ERROR, "ceiling_faulty", "the ceiling has faults, so every lease is refused");
-	if (f->is_parsed)
-		err = compile_tree(f->policy, &around, &f->faults, &uses, &f->segment);
+	if (l->is_parsed)
+		err = compile_tree(l->policy, &around, &f->faults, &uses, &f->segment);
 	for (size_t i = 0; i < uses.count; i++)
 		if (root_names_add(&f->uses, uses.presets[i]->name) != ERR_OK)
 			return ERR_NO_MEMORY;
@@ -257,19 +297,22 @@ static enum err compile_file(struct root *root, struct root_file *f)
 enum err root_file_link(struct root *root, struct root_file *f)
 {
 	struct emitted before = { .len = f->segment.len };
+	struct link l = { .policy = NULL };
 	enum err err;
 
 	memcpy(before.id, f->segment.id, sizeof(before.id));
+	arena_init(&l.arena, 0);
 	emitted_finish(&f->segment);
-	begin_faults(f);
-	err = compile_file(root, f);
+	err = parse_again(root, f, &l);
+	if (err == ERR_OK)
+		err = compile_file(root, f, &l);
 	f->is_quarantined = err == ERR_INVALID;
 	if (err == ERR_INVALID) {
 		emitted_finish(&f->segment);
-		err = f->id[0] == '\0' ? ERR_OK : emit_quarantined(f->id, f->policy, &f->segment);
+		err = f->id[0] == '\0' ? ERR_OK : emit_quarantined(f->id, l.policy, &f->segment);
 	}
 	f->needs_link = err != ERR_OK;
 	root->has_changed = root->has_changed || f->segment.len != before.len || memcmp(f->segment.id, before.id, sizeof(before.id)) != 0;
+	arena_finish(&l.arena);
 	return err;
 }
-

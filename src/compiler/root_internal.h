@@ -26,21 +26,20 @@ struct root_file {
 	bool is_listed;        /* in the refresh under way */
 	bool is_new;           /* not in the root's arrays yet */
 	bool is_placed;        /* false: new, or its id is another than by_id has it under */
-	char name[ROOT_FILE_NAME_MAX + 8]; /* "leases/build7.policy" */
 	struct source_stamp stamp;
 	bool is_read;          /* false: try again whatever the stamp says */
-	struct arena arena;    /* text and tree */
-	struct arena link_arena; /* faults */
-	struct fault_list parse_faults; /* in `arena` */
-	struct fault_list faults;       /* in `link_arena`: those of the parse, and of what came after */
-	struct policy *policy; /* NULL when there is none at all */
-	bool is_parsed;        /* without a fault */
+	char *text;            /* owned; NULL when it could not be read. A tree is many times as large, and so is made again for each link */
+	size_t text_len;
+	char *unreadable;      /* owned: why there is no text */
+	struct arena arena;    /* faults */
+	struct fault_list faults;
 	char id[LEASE_DOC_ID_MAX + 1]; /* of this text, or the last one that this file had; "" if never */
 	const char *rival;     /* borrowed: name of another file with the same id; NULL if none */
 	bool needs_link;
 	struct root_names uses;
 	bool is_quarantined;
 	struct emitted segment;
+	char name[]; /* "leases/build7.policy" */
 };
 enum err root_file_create(const char *name, struct root_file **out_file) ATTR_MUST_CHECK;
 /* Accepts NULL. */
