@@ -7,10 +7,29 @@
 #include "base/alloc.h"
 #include "compiler/emit_internal.h"
 
+/* Where segments that are emitted here keep their count: emitter_finish leaves room. */
+static unsigned *others(const struct emitted *e)
+{
+	return (void *)(e->bytes + e->len);
+}
+
 void emitted_finish(struct emitted *e)
 {
-	alloc_free(e->bytes);
+	if (e->bytes == NULL || !e->is_counted || (*others(e))-- == 0)
+		alloc_free(e->bytes);
 	*e = (struct emitted){ 0 };
+}
+
+enum err emitted_share(const struct emitted *e, struct emitted *out_shared)
+{
+	struct emitted shared = *e;
+
+	if (e->is_counted)
+		(*others(e))++;
+	else if ((shared.bytes = alloc_copy(e->bytes, e->len)) == NULL)
+		return ERR_NO_MEMORY;
+	*out_shared = shared;
+	return ERR_OK;
 }
 
 /* Rules of `policy` and, for a ceiling, of the presets merged into it. */

@@ -16,8 +16,12 @@ struct emitted {
 	uint8_t *bytes; /* owned (emitted_finish); NULL when empty */
 	size_t len;
 	uint8_t id[LAYOUT_ID_LEN]; /* SHA-256 of bytes */
+	bool is_counted; /* behind its bytes stands how many others share them; false: it was made by hand */
 };
+/* The last who shares the bytes frees them. */
 void emitted_finish(struct emitted *e);
+/* The same bytes for one more owner, of the same thread: shared, or a copy of what was made by hand. */
+enum err emitted_share(const struct emitted *e, struct emitted *out_shared) ATTR_MUST_CHECK;
 
 /* Rules of a preset or a ruleset document. */
 enum err emit_ruleset(const struct policy *policy, struct emitted *out_segment) ATTR_MUST_CHECK;

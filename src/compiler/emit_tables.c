@@ -196,10 +196,11 @@ enum err emitter_seal(struct emitter *e, struct emitted *out_segment)
 			return ERR_LIMIT;
 	}
 	header.size = (uint32_t)size;
-	segment.bytes = alloc_zeroed(size);
+	segment.bytes = alloc_zeroed(size + sizeof(unsigned));
 	if (segment.bytes == NULL)
 		return ERR_NO_MEMORY;
 	segment.len = size;
+	segment.is_counted = true;
 	memcpy(segment.bytes, &header, sizeof(header));
 	for (unsigned t = 0; t < LAYOUT_TABLE_COUNT; t++)
 		if (e->table[t].count > 0)

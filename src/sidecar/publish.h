@@ -44,7 +44,7 @@ void publish_on_revoked(struct publish *p, uint64_t slot, uint64_t generation, u
 void publish_on_drained(struct publish *p);
 
 /*
- * This is what is held now; all of it is copied. What is no longer in force is revoked before this returns. INVALID when a segment does not
+ * This is what is held now; all of it is kept. What is no longer in force is revoked before this returns. INVALID when a segment does not
  * verify, NOT_FOUND when its base is not the receipt given last, NO_MEMORY: then nothing changed but that the newest holding counts as not
  * adopted until the next offer, which must be complete. Costs what `leases` holds, and does not grow with what else is held.
  */

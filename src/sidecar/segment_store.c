@@ -56,9 +56,7 @@ static enum err create(const struct segment_store *s, const struct emitted *from
 
 	if (segment == NULL)
 		return e;
-	segment->body = *from;
-	segment->body.bytes = alloc_copy(from->bytes, from->len);
-	if (segment->body.bytes == NULL)
+	if (emitted_share(from, &segment->body) != ERR_OK)
 		goto out;
 	if (ruleset_count > 0 &&
 	    (segment->rulesets = alloc_array(ruleset_count, sizeof(struct stored_segment *))) == NULL)

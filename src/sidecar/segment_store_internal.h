@@ -47,7 +47,7 @@ void segment_store_finish(struct segment_store *s);
 /* NULL when it is not here. */
 struct stored_segment *segment_store_find(const struct segment_store *s, const uint8_t id[LAYOUT_ID_LEN]);
 /*
- * Use a segment: keep a copy, or the one that is here. The bytes of a lease's are `verified`, and *out_is_new says whether `lease` is for the
+ * Use a segment: share it, or the one that is here. The bytes of a lease's are `verified`, and *out_is_new says whether `lease` is for the
  * caller to fill in (publish; others have no use for it). INVALID: it names a ruleset that is not here.
  */
 enum err segment_store_use(struct segment_store *s, const struct emitted *segment, const struct layout_id *rulesets, size_t ruleset_count,

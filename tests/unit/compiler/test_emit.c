@@ -300,3 +300,36 @@ Test(emit, without_memory_there_is_no_segment)
 	}
 	text_finish(&t);
 }
+
+Test(emit, bytes_live_as_long_as_somebody_shares_them)
+{
+	struct parsed_text l;
+	struct emitted e, second, third, by_hand = { .bytes = NULL };
+	const uint8_t *at;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	text_parse(&l, LEASE, POLICY_LEASE, true);
+	cr_assert_eq(emit_quarantined("a", l.policy, &e), ERR_OK);
+	text_finish(&l);
+	at = e.bytes;
+	cr_assert_eq(emitted_share(&e, &second), ERR_OK);
+	cr_assert_eq(second.bytes, at);
+	emitted_finish(&e);
+	cr_assert_null(e.bytes);
+	cr_assert_eq(emitted_share(&second, &third), ERR_OK);
+	emitted_finish(&second);
+	cr_assert_eq(third.bytes, at);
+	/* What was made by hand has no room to count in. */
+	by_hand.bytes = third.bytes;
+	by_hand.len = third.len;
+	cr_assert_eq(emitted_share(&by_hand, &second), ERR_OK);
+	cr_assert_neq(second.bytes, at);
+	cr_assert_eq(memcmp(second.bytes, at, second.len), 0);
+	alloc_fail_at(1);
+	cr_assert_eq(emitted_share(&by_hand, &e), ERR_NO_MEMORY);
+	alloc_fail_at(0);
+	emitted_finish(&second);
+	segment_unref(segment_verified(&third));
+	emitted_finish(&third);
+	emitted_finish(&third);
+}

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "image/segment.h"
 #include "replay.h"
 
@@ -67,8 +66,7 @@ static void take_one(struct replay *r, const struct holding *holding, const stru
 		r->segments[at].bytes = NULL;
 	}
 	emitted_finish(&r->segments[at]);
-	r->segments[at] = *lease->segment;
-	r->segments[at].bytes = alloc_copy(lease->segment->bytes, lease->segment->len);
+	cr_assert_eq(emitted_share(lease->segment, &r->segments[at]), ERR_OK);
 }
 
 enum err replay_take(struct replay *r, const struct holding *holding, uint64_t *out_receipt)
