@@ -103,7 +103,8 @@ enum err daemon_take_snapshot(struct daemon *d, struct snapshot *snapshot, uint6
 		lease_table_unref(table);
 		return e;
 	}
-	segment_store_follow(&d->segments, old, snapshot);
+	if (old != snapshot) /* else no root came, only slots */
+		segment_store_follow(&d->segments, old, snapshot);
 	if (old != NULL)
 		snapshot_diff(old, snapshot, on_difference, d);
 	lease_table_unref(before);

@@ -508,8 +508,9 @@ static void follow_home(struct follow *f, struct lease_home *h, const struct lea
 {
 	struct worker *w = f->worker;
 
-	if (entry != NULL && entry->slot != h->slot)
-		entry = NULL; /* the same name, but another life of it */
+	/* The same name, but another life of it; and what was put out of its slot never comes back, for nobody would find it to go on. */
+	if (entry != NULL && (entry->slot != h->slot || worker_find_home(w, h->slot) != h))
+		entry = NULL;
 	lease_home_follow(h, entry, worker_wall_ms(w), loop_now_ms(w->loop));
 	if (entry == NULL)
 		f->ended += cut_home(h, REASON_LEASE_REVOKED);
