@@ -249,9 +249,9 @@ class Signed:
     def prepare(self, egress):
         pass
 
-    def start(self, bed):
+    def start(self, bed, beat_s=1):
         self.lock, self.ended = threading.RLock(), threading.Event()
-        self.every(bed, 1, self.beat)
+        self.every(bed, beat_s, self.beat)
 
     def every(self, bed, seconds, act):
         """`act` in time, under the lock, until the end."""
@@ -368,8 +368,10 @@ class Fleet(Signed):
             self.groups.setdefault(group_of(cell.cell), []).append(cell)
         self.put(keyset, [])()
         self.fill()
-        self.start(bed)
-        self.beat()
+        self.turn = 0
+        for _ in self.groups:
+            self.beat()
+        self.start(bed, 1 / len(self.groups))
 
     def lease(self, cell, number):
         from many import lease_name
@@ -396,7 +398,9 @@ class Fleet(Signed):
         return self.etcd.transaction({"beat": envelope}, [], first.cell)["success"]
 
     def beat(self):
-        self.etcd.post("/v3/kv/txn", {"success": [put for group in self.groups for put in self.beat_of(group)]})
+        """Of the next group: all of them in a second, but not at once."""
+        self.turn += 1
+        self.etcd.post("/v3/kv/txn", {"success": self.beat_of(list(self.groups)[self.turn % len(self.groups)])})
 
     def changing(self, cell, lease, edit):
         """The transaction of a changed lease, its manifest and the beat of its group."""

@@ -32,42 +32,43 @@ class Rounds:
         return self.lease(self.next - 1)
 
     def ended(self, *groups):
-        """Milliseconds-to-be: when the last connection of each group was closed, by group; counts what stayed open."""
-        last = {}
+        """When the first and the last connection of each group were closed, by group; counts what stayed open."""
+        closed = {}
         for group in groups:
             told = self.guests.hear("ended", group, seconds=10)
             if told is None:
                 count = self.guests.count(group)
                 self.left_open += count["let"] + count["refused"] + count["asked"] - count["ended"]
             else:
-                last[group] = int(told[3])
+                closed[group] = int(told[2]), int(told[3])
             self.guests.drop(group)
-        return last
+        return closed
 
     def relaying(self, kind, begin):
         """Rounds of idle tunnels; `begin` makes the function that ends a lease."""
-        times, writes = [], []
-        for i in range(self.chosen.rounds):
+        times, firsts, writes = [], [], []
+        for _ in range(self.chosen.rounds):
             lease = self.take()
             self.guests.open("one", lease, self.chosen.of_one, source="10.200.0.50")
             time.sleep(0.05)
             before_ns, after_ns = begin(lease)()
-            last = self.ended("one")
-            if last:
-                times.append((last["one"] - before_ns) / 1e6)
+            closed = self.ended("one")
+            if closed:
+                firsts.append((closed["one"][0] - before_ns) / 1e6)
+                times.append((closed["one"][1] - before_ns) / 1e6)
                 writes.append((after_ns - before_ns) / 1e6)
             self.source.settle()
             time.sleep(0.05)
         from figures import spread
         settling = SETTLING_MS if kind == "file removed" and self.source.where is None else 0
-        told = spread([ms - settling for ms in times])
-        self.report.row(f"{self.source.name}: {kind}", **told, **({"and settling": settling} if settling else {}), **{"write itself p50": spread(writes).get("p50")})
+        parts = {"first closed p50": spread([ms - settling for ms in firsts]).get("p50"), "write itself p50": spread(writes).get("p50")}
+        self.report.row(f"{self.source.name}: {kind}", **spread([ms - settling for ms in times]), **parts, **({"and settling": settling} if settling else {}))
 
     def busy(self, rounds=10):
         """Rounds in which connections of the lease are in every phase, and 300 are just arriving."""
         caught = {"resolving": 0, "connecting": 0, "holding": 0, "arriving": 0}
         times = []
-        for i in range(rounds):
+        for _ in range(rounds):
             lease = self.take()
             self.guests.open("holding", lease, 40, host="held.test", source="10.200.0.51")
             self.guests.open("resolving", lease, 10, host="slow.test", source="10.200.0.51", wait=False)
@@ -81,8 +82,8 @@ class Rounds:
             act = self.source.change(lease, revoked)
             self.guests.open("arriving", lease, 300, source="10.200.0.52", wait=False)
             before_ns = act()[0]
-            last = self.ended("holding", "resolving", "connecting", "arriving")
-            times += [(at - before_ns) / 1e6 for at in last.values()]
+            closed = self.ended("holding", "resolving", "connecting", "arriving")
+            times += [(last_ns - before_ns) / 1e6 for _, last_ns in closed.values()]
             for state in states:
                 caught[state] = caught.get(state, 0) + 1
             caught["arriving"] += 300
@@ -101,10 +102,10 @@ class Rounds:
         for i, lease in enumerate(names):
             self.guests.open(lease, lease, 20, source="10.200.0.53")
         offset_ms = time.time_ns() / 1e6 - time.monotonic_ns() / 1e6
-        last = self.ended(*names)
+        closed = self.ended(*names)
         for i, lease in enumerate(names):
-            if lease in last:
-                late.append(last[lease] / 1e6 + offset_ms - (begun + 6000 + 137 * i))
+            if lease in closed:
+                late.append(closed[lease][1] / 1e6 + offset_ms - (begun + 6000 + 137 * i))
         from figures import spread
         self.report.row(f"{self.source.name}: ends by its own clock, late by", **spread(late))
 
