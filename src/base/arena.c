@@ -12,9 +12,11 @@
 
 /* Sanitizer builds give every object a block of its own, so that running over its end is seen. */
 #ifdef EGRESS_SANITIZED
-#define BLOCK_SIZE ((size_t)0)
+#define BLOCK_FIRST ((size_t)0)
+#define BLOCK_MAX ((size_t)0)
 #else
-#define BLOCK_SIZE ((size_t)8192)
+#define BLOCK_FIRST ((size_t)1024) /* ten thousand leases have an arena each */
+#define BLOCK_MAX ((size_t)8192)
 #endif
 
 struct arena_block {
@@ -46,10 +48,14 @@ void arena_finish(struct arena *a)
 static struct arena_block *block_with_room(struct arena *a, size_t rounded)
 {
 	struct arena_block *block = a->blocks;
-	size_t size = rounded > BLOCK_SIZE ? rounded : BLOCK_SIZE;
+	size_t size = block == NULL ? BLOCK_FIRST : block->size * 2;
 
 	if (block != NULL && block->size - block->used >= rounded)
 		return block;
+	if (size > BLOCK_MAX)
+		size = BLOCK_MAX;
+	if (size < rounded)
+		size = rounded;
 	block = alloc_zeroed(sizeof(*block) + size);
 	if (block == NULL)
 		return NULL;
