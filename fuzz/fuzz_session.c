@@ -483,6 +483,7 @@ static void adopt(const struct policy *p)
 static void step_gate(void)
 {
 	uint32_t slot = proxy_fake_slot(&w.proxy, "guest");
+	struct lease_home *home;
 	uint8_t how = take();
 
 	w.may_move = true;
@@ -492,6 +493,9 @@ static void step_gate(void)
 	gate_set_slot(w.proxy.shared.gate, slot, w.is_revoked ? GATE_SLOT_REVOKED : GATE_SLOT_OPEN);
 	if (how & 4)
 		REQUIRE(worker_revoke(w.proxy.worker, slot, REASON_LEASE_REVOKED, NULL) == ERR_OK);
+	home = worker_find_home(w.proxy.worker, slot);
+	if (how & 8 && home != NULL && home->pins != NULL)
+		pins_flush(home->pins);
 }
 
 static void step_leave(void)

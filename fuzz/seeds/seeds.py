@@ -87,7 +87,7 @@ class Session:
         return bytes([6, int(rest[0]), len(raw)]) + raw
 
     def do_gate(self, rest, _):
-        return bytes([7, sum({"generation": 1, "revoked": 2, "order": 4}[word] for word in rest)])
+        return bytes([7, sum({"generation": 1, "revoked": 2, "order": 4, "flush": 8}[word] for word in rest)])
 
     def do_leave(self, rest, _):
         return bytes([8, int(rest[0])])
