@@ -232,7 +232,9 @@ static void greet(void)
 	close(fd);
 }
 
-static void publish_all(const char *pid, unsigned count, struct emit_root_lease *leases, char (*ids)[9])
+/* A complete root of all leases at revision `rev`; those of another revision are sent before. */
+static void publish_all(const char *pid, const char *word, uint64_t version, uint64_t rev, unsigned count, struct emit_root_lease *leases,
+			char (*ids)[9])
 {
 	uint64_t since, before[2], after[2];
 
@@ -242,18 +244,31 @@ static void publish_all(const char *pid, unsigned count, struct emit_root_lease 
 	for (unsigned i = 0; i < RULESETS; i++)
 		send_segment(&templates[i].rulesets[0]);
 	for (unsigned i = 0; i < count; i++) {
-		struct emitted e = make_lease(i, count, 1, ids[i]);
+		struct emitted e = make_lease(i, count, rev, ids[i]);
 
 		send_segment(&e);
 		leases[i].id = ids[i];
 		memcpy(leases[i].segment.bytes, e.id, LAYOUT_ID_LEN);
 		emitted_finish(&e);
 	}
-	send_root(1, 0, &ceiling, leases, count);
-	need(await_message(CTL_ACK, NULL) == 1, "adopted");
+	send_root(version, 0, &ceiling, leases, count);
+	need(await_message(CTL_ACK, NULL) == version, "adopted");
 	cpu(pid, &after[0], &after[1]);
-	printf("leases %u whole_ms %.1f whole_main_cpu_ms %.1f whole_workers_cpu_ms %.2f", count, (double)(clock_mono_ns() - since) / 1e6,
-	       (double)(after[0] - before[0]) / 1e6, (double)(after[1] - before[1]) / 1e6);
+	printf(" %s_ms %.1f %s_main_cpu_ms %.1f %s_workers_cpu_ms %.2f", word, (double)(clock_mono_ns() - since) / 1e6, word,
+	       (double)(after[0] - before[0]) / 1e6, word, (double)(after[1] - before[1]) / 1e6);
+}
+
+/* The complete root again, alone. */
+static void publish_root(const char *pid, uint64_t version, unsigned count, const struct emit_root_lease *leases)
+{
+	uint64_t since, before[2], after[2];
+
+	cpu(pid, &before[0], &before[1]);
+	since = clock_mono_ns();
+	send_root(version, 0, &ceiling, leases, count);
+	need(await_message(CTL_ACK, NULL) == version, "adopted");
+	cpu(pid, &after[0], &after[1]);
+	printf(" same_root_ms %.1f same_root_main_cpu_ms %.1f", (double)(clock_mono_ns() - since) / 1e6, (double)(after[0] - before[0]) / 1e6);
 }
 
 /* Each third round changes a lease, the next adds one, the next removes it. */
@@ -288,7 +303,8 @@ int main(int argc, char **argv)
 	compile_all();
 	need(channel_dial(argv[1], 5000, &sock) == ERR_OK, argv[1]);
 	greet();
-	publish_all(argv[2], count, leases, ids);
+	printf("leases %u", count);
+	publish_all(argv[2], "whole", 1, 1, count, leases, ids);
 	print_memory(argv[2]);
 	cpu(argv[2], &before[0], &before[1]);
 	for (unsigned i = 0; i < rounds; i++) {
@@ -302,6 +318,9 @@ int main(int argc, char **argv)
 	printf(" change_p50_us %.0f change_p99_us %.0f change_max_us %.0f main_cpu_us %.1f workers_cpu_us %.1f", (double)times[rounds / 2] / 1e3,
 	       (double)times[rounds * 99 / 100] / 1e3, (double)times[rounds - 1] / 1e3, (double)(after[0] - before[0]) / 1e3 / rounds,
 	       (double)(after[1] - before[1]) / 1e3 / rounds);
+	print_memory(argv[2]);
+	publish_all(argv[2], "all_changed", rounds + 2, rounds + 2, count, leases, ids);
+	publish_root(argv[2], rounds + 3, count, leases);
 	print_memory(argv[2]);
 	printf("\n");
 	return 0;
