@@ -5,10 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/crypto.h"
-#include "base/sink.h"
 #include "document/doc_read_internal.h"
 
-#define ENTRY_MAX (DOC_ID_MAX + 1 + 8 + 32)
+_Static_assert(MANIFEST_DOC_ENTRY_MAX == DOC_ID_MAX + 1 + 8 + 32, "an id and a zero byte, a number, a digest");
 
 enum err manifest_doc_read(struct text payload, struct json_faults *faults, struct manifest_doc *out_doc)
 {
@@ -42,6 +41,13 @@ enum err manifest_doc_read(struct text payload, struct json_faults *faults, stru
 	return err;
 }
 
+void manifest_doc_put(struct sink *out, const struct manifest_doc_entry *entry)
+{
+	sink_bytes(out, entry->id, strlen(entry->id) + 1);
+	sink_be64(out, entry->rev);
+	sink_bytes(out, entry->sha256, 32);
+}
+
 enum err manifest_doc_root(const struct manifest_doc_entry *entries, size_t count, uint8_t out_root[32])
 {
 	uint8_t *bytes;
@@ -50,15 +56,12 @@ enum err manifest_doc_root(const struct manifest_doc_entry *entries, size_t coun
 
 	if (count > MANIFEST_DOC_LEASES_MAX)
 		return ERR_LIMIT;
-	bytes = alloc_array(count + 1, ENTRY_MAX);
+	bytes = alloc_array(count + 1, MANIFEST_DOC_ENTRY_MAX);
 	if (bytes == NULL)
 		return ERR_NO_MEMORY;
-	s = sink_over(bytes, (count + 1) * ENTRY_MAX);
-	for (size_t i = 0; i < count; i++) {
-		sink_bytes(&s, entries[i].id, strlen(entries[i].id) + 1);
-		sink_be64(&s, entries[i].rev);
-		sink_bytes(&s, entries[i].sha256, 32);
-	}
+	s = sink_over(bytes, (count + 1) * MANIFEST_DOC_ENTRY_MAX);
+	for (size_t i = 0; i < count; i++)
+		manifest_doc_put(&s, &entries[i]);
 	e = sink_ok(&s) ? crypto_sha256(bytes, s.len, out_root) : ERR_INVALID;
 	alloc_free(bytes);
 	return e;

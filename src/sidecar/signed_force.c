@@ -5,8 +5,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/crypto.h"
+#include "base/sink.h"
 #include "compiler/parse.h"
 #include "sidecar/signed_set_internal.h"
+
+#define AHEAD 8 /* leases whose memory is asked for before it is read */
 
 void signed_force_end(struct signed_set *s, struct signed_lease *lease)
 {
@@ -222,31 +226,37 @@ static bool commit(struct signed_set *s, bool with_bad)
 	return true;
 }
 
-/* Is this hash what we hold? */
-static enum err compare(const struct signed_set *s, const uint8_t root[32], bool with_bad, bool *out_is_match)
+/* Write what is hashed of a lease, if it counts. */
+static void list_lease(struct sink *out, const struct signed_lease *lease, bool with_bad)
 {
+	enum force next = next_of(lease, with_bad);
+	struct manifest_doc_entry entry = { .id = lease->id, .rev = next == FORCE_GOOD ? lease->good_rev : lease->bad_rev };
+
+	if (next == FORCE_NONE)
+		return;
+	memcpy(entry.sha256, next == FORCE_GOOD ? lease->good_sha256 : lease->bad_sha256, 32);
+	manifest_doc_put(out, &entry);
+}
+
+/* Is this hash what we hold? The one pass over all leases; most of it is waiting for memory that nobody touched meanwhile. */
+static enum err compare(struct signed_set *s, const uint8_t root[32], bool with_bad, bool *out_is_match)
+{
+	const struct signed_shelf *shelf = &s->shelf;
+	struct sink listed = sink_over(s->listed, s->list_room);
 	uint8_t ours[32];
-	size_t count = 0;
 	enum err e;
 
-	for (size_t i = 0; i < s->shelf.ordered_count; i++) {
-		const struct signed_lease *lease = s->shelf.ordered[i];
-		enum force next = next_of(lease, with_bad);
-		struct manifest_doc_entry *entry = &s->entries[count];
+	for (size_t i = 0; i < shelf->ordered_count; i++) {
+		if (i + AHEAD < shelf->ordered_count) {
+			const struct signed_lease *ahead = shelf->ordered[i + AHEAD];
 
-		/* A pass over all of them is a pass over memory that nobody touched meanwhile. */
-		if (i + 8 < s->shelf.ordered_count) {
-			__builtin_prefetch(&s->shelf.ordered[i + 8]->good);
-			__builtin_prefetch(s->shelf.ordered[i + 8]->id);
+			__builtin_prefetch(&ahead->good);
+			__builtin_prefetch(ahead->good_sha256);
+			__builtin_prefetch(ahead->id);
 		}
-		if (next == FORCE_NONE)
-			continue;
-		entry->id = lease->id;
-		entry->rev = next == FORCE_GOOD ? lease->good_rev : lease->bad_rev;
-		memcpy(entry->sha256, next == FORCE_GOOD ? lease->good_sha256 : lease->bad_sha256, 32);
-		count++;
+		list_lease(&listed, shelf->ordered[i], with_bad);
 	}
-	e = manifest_doc_root(s->entries, count, ours);
+	e = sink_ok(&listed) ? crypto_sha256(s->listed, listed.len, ours) : ERR_INVALID;
 	if (e == ERR_OK)
 		*out_is_match = memcmp(ours, root, 32) == 0;
 	return e;
@@ -254,16 +264,16 @@ static enum err compare(const struct signed_set *s, const uint8_t root[32], bool
 
 static bool make_room(struct signed_set *s)
 {
-	size_t room = s->shelf.room + 1;
+	size_t room = (s->shelf.room + 1) * MANIFEST_DOC_ENTRY_MAX;
 	void *larger;
 
-	if (s->shelf.ordered_count < s->entry_room)
+	if (room <= s->list_room)
 		return true;
-	larger = alloc_resize(s->entries, room, sizeof(*s->entries));
+	larger = alloc_resize(s->listed, room, 1);
 	if (larger == NULL)
 		return false;
-	s->entries = larger;
-	s->entry_room = room;
+	s->listed = larger;
+	s->list_room = room;
 	return true;
 }
 

@@ -43,7 +43,7 @@ void signed_set_destroy(struct signed_set *s)
 		segment_store_unuse(&s->store, CONTAINER_OF(node, struct signed_ruleset, node)->segment);
 	signed_shelf_finish(&s->shelf);
 	segment_store_finish(&s->store);
-	alloc_free(s->entries);
+	alloc_free(s->listed);
 	alloc_free(s->offered);
 	alloc_free(s->offered_rulesets);
 	alloc_free(s);

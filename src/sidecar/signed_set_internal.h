@@ -103,8 +103,8 @@ struct signed_set {
 
 	bool is_match, is_match_due; /* due: the shelf changed since it was compared */
 	uint8_t matched[32];         /* with this hash */
-	struct manifest_doc_entry *entries; /* owned: room for comparing */
-	size_t entry_room;
+	uint8_t *listed;         /* owned: room for comparing */
+	size_t list_room;
 
 	uint64_t receipt;        /* of the holding that was taken last; 0: none, so the next is complete */
 	bool is_frame_changed;   /* the ceiling */
