@@ -1,5 +1,5 @@
 # Programs with planted faults: proof that the harness can fail. They are built but not themselves in TESTS.
-EXTRA_DIST += tests/planted/check.sh
+EXTRA_DIST += tests/planted/check.sh tests/planted/bounds
 if ASAN
 if HAVE_CRITERION
 check_PROGRAMS += planted_leak planted_overflow planted_sandboxed planted_undefined

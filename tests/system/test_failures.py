@@ -26,6 +26,7 @@ FAULTS = {
     "etcd or control down: stale, cut, back by itself": [
         "test_signed test_a_lease_works_until_control_is_gone", "test_etcd test_a_dead_store_is_stale_by_time_alone_and_comes_back",
         "test_https test_silence_and_errors_are_stale_by_time_alone_and_end_with_the_next_beat"],
+    "control is slow": ["test_failures test_beats_that_come_late_are_as_good_as_none"],
     "the bounds of the default options": ["test_failures test_the_bounds_that_hold_when_none_is_set"],
     "a minority member serves the watch": [
         "test_etcd test_a_member_that_was_cut_off_is_left_for_one_that_has_the_quorum", "test_etcd test_freeze_three_a_member_without_quorum_is_left",
@@ -44,6 +45,7 @@ FAULTS = {
     "sidecar killed, stopped": ["test_policy_life test_lost_control_refuses_after_its_bound_and_then_cuts"],
     "sidecar replaced by another": [
         "test_policy_life test_a_successor_within_the_bound_refuses_nobody", "test_failures test_a_second_sidecar_names_who_holds_the_state_and_changes_nothing"],
+    "a lease that ends while nobody says so": ["test_failures test_a_lease_ends_in_its_hour_though_the_sidecar_is_dead"],
     "daemon killed while a snapshot is on its way": ["test_failures test_a_daemon_killed_while_policy_is_on_its_way_never_serves_what_was_before"],
     "two controls write at once": ["test_serve test_of_two_publishers_the_newer_manifest_stays", "test_serve test_two_publishers_of_one_folder_do_not_quarrel"],
     "no room for floors": ["test_failures test_a_full_disk_halts_until_there_is_room", "test_signed test_floors_that_cannot_be_read_halt"],
@@ -265,3 +267,39 @@ def test_the_bounds_that_hold_when_none_is_set(egress):
         assert 27 < time.monotonic() - lost < 36
         assert e.record_of(tunnel, activity_id=3)["status_code"] == "control_stale"
     e.sidecar = None
+
+
+def test_beats_that_come_late_are_as_good_as_none(fleet):  # noqa: F811
+    f = fleet().start()
+    assert f.opens() == OK
+    kept = []
+
+    def slow(documents):
+        """Everything is told, beats six seconds after they were due."""
+        if "beat" in documents:
+            kept.append((time.monotonic() + 6, documents["beat"]))
+        due = [beat for at, beat in kept if at < time.monotonic()]
+        return dict(documents, beat=(due or [kept[0][1]])[-1])
+    before = f.count("beat", "clock")
+    f.store.tell(slow)
+    wait_for(lambda: f.opens() == FAILURE)
+    f.counts("beat", "clock", before + 1)
+    assert f.opens() == FAILURE and f.state() in ("stale", "cut")
+    f.store.tell()
+    wait_for(lambda: f.opens() == OK)
+
+
+def test_a_lease_ends_in_its_hour_though_the_sidecar_is_dead(egress):
+    ends = int(time.time()) + 5
+    e = egress(leases={"one.policy": "lease ls_one\nguest require source\nguest source 10.200.0.2/32\nmode allowlist\nallow tcp://allowed.test:7000\n"
+                                     + time.strftime("expires %Y-%m-%dT%H:%M:%SZ\n", time.gmtime(ends))})
+    with e.guest() as tunnel:
+        assert tunnel.open("allowed.test", 7000) == OK
+        e.may_fail.add("egress-sidecar")
+        e.sidecar.kill()
+        e.sidecar.wait()
+        assert tunnel.rest() in (b"", b"RESET")
+        assert ends - 0.1 <= time.time() < ends + 4
+        # Whoever comes next finds the record of it.
+        e.start_sidecar()
+        assert e.record_of(tunnel, activity_id=3)["status_code"] == "lease_expired"
