@@ -6,7 +6,7 @@ import struct
 import sys
 import time
 
-WAIT_S = 60
+WAIT_S = 90
 
 
 def tunnel(proxy):
