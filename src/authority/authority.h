@@ -21,7 +21,7 @@ struct authority_options {
 	const char *keys;  /* folder of private keys; all borrowed for good */
 	const char *root;  /* policy root */
 	const char *out;   /* folder of documents; has a keyset */
-	const char *cell;
+	const char *cell;  /* NULL: every folder of root/cells is one, and becomes out/cells/CELL */
 	uint64_t lifetime_ms; /* of leases that say none; renewed at half of it */
 	bool report_allowed;
 };

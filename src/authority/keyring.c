@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "authority/files.h"
+#include "authority/keyring_internal.h"
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "base/sink.h"
@@ -18,11 +19,9 @@
 #include "document/lease_doc.h"
 
 #define KEY_FILE_MAX 128
-#define ROOT_FILE_MAX 8192
-#define KEYSET_MAX 16384
 #define ENDING ".key"
 
-static enum err say(char out_reason[KEYRING_REASON_MAX], enum err e, const char *what, const char *name)
+enum err keyring_say(char out_reason[KEYRING_REASON_MAX], enum err e, const char *what, const char *name)
 {
 	snprintf(out_reason, KEYRING_REASON_MAX, "%s %s: %s", what, name, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 	return e;
@@ -80,16 +79,16 @@ enum err keyring_open(struct keyring *ring, const char *folder, bool with_root, 
 	*ring = (struct keyring){ .count = 0 };
 	arena_init(&ring->arena, 0);
 	if (fd < 0)
-		return say(out_reason, ERR_SYSTEM, "key folder", folder);
+		return keyring_say(out_reason, ERR_SYSTEM, "key folder", folder);
 	e = files_list(fd, ".", ENDING, &ring->arena, &names, &count);
 	if (e != ERR_OK)
-		say(out_reason, e, "key folder", folder);
+		keyring_say(out_reason, e, "key folder", folder);
 	for (size_t i = 0; i < count && e == ERR_OK; i++) {
 		if (!with_root && strncmp(names[i], "root-", 5) == 0)
 			continue;
 		e = read_key(ring, fd, names[i]);
 		if (e != ERR_OK)
-			say(out_reason, e, "key", names[i]);
+			keyring_say(out_reason, e, "key", names[i]);
 	}
 	close(fd);
 	qsort(ring->keys, ring->count, sizeof(ring->keys[0]), by_number);
@@ -149,18 +148,18 @@ enum err keyring_add(const char *folder, const char *role, char out_id[ENVELOPE_
 	int fd;
 
 	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-		return say(out_reason, ERR_SYSTEM, "key folder", folder);
+		return keyring_say(out_reason, ERR_SYSTEM, "key folder", folder);
 	fd = open_folder(folder);
 	if (fd >= 0)
 		e = write_key(fd, role, out_id);
 	if (e != ERR_OK)
-		say(out_reason, e, "a new key of role", role);
+		keyring_say(out_reason, e, "a new key of role", role);
 	if (fd >= 0)
 		close(fd);
 	return e;
 }
 
-static void print_public(struct sink *s, const struct keyring_key *key, bool is_first)
+void keyring_print_public(struct sink *s, const struct keyring_key *key, bool is_first)
 {
 	char text[48];
 
@@ -170,7 +169,7 @@ static void print_public(struct sink *s, const struct keyring_key *key, bool is_
 
 enum err keyring_write_root(const char *folder, size_t count, size_t threshold, char out_reason[KEYRING_REASON_MAX])
 {
-	char text[ROOT_FILE_MAX];
+	char text[KEYRING_ROOT_FILE_MAX];
 	struct sink s = sink_over(text, sizeof(text));
 	struct keyring ring;
 	size_t told = 0, there = 0;
@@ -183,161 +182,23 @@ enum err keyring_write_root(const char *folder, size_t count, size_t threshold, 
 		there += keyring_has_role(&ring.keys[i], "root");
 	e = there < count || count == 0 || count > KEYSET_DOC_ROOT_MAX || threshold == 0 || threshold > count ? ERR_INVALID : ERR_OK;
 	if (e != ERR_OK) {
-		say(out_reason, e, "number of root keys in", folder);
+		keyring_say(out_reason, e, "number of root keys in", folder);
 		goto out;
 	}
 	sink_format(&s, "{\"threshold\":%zu,\"keys\":{", threshold);
 	for (size_t i = 0, at = 0; i < ring.count; i++) {
 		if (!keyring_has_role(&ring.keys[i], "root") || at++ < there - count)
 			continue;
-		print_public(&s, &ring.keys[i], told++ == 0);
+		keyring_print_public(&s, &ring.keys[i], told++ == 0);
 	}
 	sink_text(&s, "}}\n");
 	fd = open_folder(folder);
 	e = fd < 0 ? ERR_SYSTEM : !sink_ok(&s) ? ERR_LIMIT : files_write(fd, "root.json", text, s.len, 0644);
 	if (e != ERR_OK)
-		say(out_reason, e, "root.json in", folder);
+		keyring_say(out_reason, e, "root.json in", folder);
 out:
 	if (fd >= 0)
 		close(fd);
-	keyring_finish(&ring);
-	return e;
-}
-
-/* What the next keyset must follow: its version, and the root that must sign too. */
-struct before {
-	struct json_faults faults;
-	uint64_t version, epoch_min;
-	struct keyset_doc_root root; /* threshold 0: there was none */
-};
-
-static enum err read_before(struct arena *arena, int out, struct before *before)
-{
-	struct envelope envelope;
-	struct keyset_doc doc;
-	struct text text;
-	enum err e = files_read(out, "keyset", ENVELOPE_MAX, arena, &text);
-
-	*before = (struct before){ .version = 0 };
-	json_faults_init(&before->faults, arena);
-	if (e == ERR_NOT_FOUND)
-		return ERR_OK;
-	if (e != ERR_OK)
-		return e;
-	if (envelope_read(text, &envelope) != ENVELOPE_GOOD ||
-	    keyset_doc_read(envelope.payload, &before->faults, &doc) != ERR_OK)
-		return ERR_INVALID;
-	before->version = doc.version;
-	before->epoch_min = doc.epoch_min;
-	before->root = doc.root;
-	return ERR_OK;
-}
-
-static size_t count_signers(const struct keyring *ring, const struct keyset_doc_root *root)
-{
-	size_t good = 0;
-
-	for (size_t k = 0; k < root->key_count; k++)
-		for (size_t i = 0; i < ring->count; i++)
-			good += strcmp(ring->keys[i].id, root->keys[k].id) == 0 &&
-				memcmp(ring->keys[i].public_key, root->keys[k].public_key, 32) == 0;
-	return good;
-}
-
-static size_t print_keyset(const struct keyring *ring, struct text root, const struct keyring_keyset *keyset, char *out_text, size_t cap)
-{
-	static const char *const roles[] = { "beat", "manifest", "lease" };
-	struct sink s = sink_over(out_text, cap);
-	size_t told;
-
-	while (root.len > 0 && root.at[root.len - 1] == '\n')
-		root.len--;
-	sink_format(&s, "{\"typ\":\"egress.keyset/1\",\"ver\":%llu,\"exp_ms\":%llu,\"epoch_min\":%llu,\"root\":",
-		    (unsigned long long)keyset->version, (unsigned long long)keyset->exp_ms, (unsigned long long)keyset->epoch_min);
-	sink_bytes(&s, root.at, root.len);
-	sink_text(&s, ",\"roles\":{");
-	for (size_t r = 0; r < ARRAY_LEN(roles); r++) {
-		sink_format(&s, "%s\"%s\":[", r == 0 ? "" : ",", roles[r]);
-		told = 0;
-		for (size_t i = 0; i < ring->count; i++)
-			if (keyring_has_role(&ring->keys[i], roles[r]))
-				sink_format(&s, "%s\"%s\"", told++ == 0 ? "" : ",", ring->keys[i].id);
-		sink_text(&s, "]");
-	}
-	sink_text(&s, "},\"keys\":{");
-	told = 0;
-	for (size_t i = 0; i < ring->count; i++)
-		if (!keyring_has_role(&ring->keys[i], "root"))
-			print_public(&s, &ring->keys[i], told++ == 0);
-	sink_text(&s, "}}");
-	return sink_ok(&s) ? s.len : 0;
-}
-
-static enum err write_keyset(const struct keyring *ring, int out, struct text payload)
-{
-	struct envelope_signer signers[ENVELOPE_SIGNATURES_MAX];
-	size_t count = 0, len;
-	uint8_t *bytes;
-	enum err e;
-
-	for (size_t i = ring->count; i-- > 0 && count < ARRAY_LEN(signers);)
-		if (keyring_has_role(&ring->keys[i], "root"))
-			signers[count++] = (struct envelope_signer){ ring->keys[i].id, ring->keys[i].private_key };
-	e = envelope_write(ENVELOPE_KEYSET, payload, signers, count, &bytes, &len);
-	if (e != ERR_OK)
-		return e;
-	e = files_write(out, "keyset", bytes, len, 0644);
-	alloc_free(bytes);
-	return e;
-}
-
-enum err keyring_sign(const char *folder, const char *out, struct keyring_keyset *keyset, char out_reason[KEYRING_REASON_MAX])
-{
-	char text[KEYSET_MAX];
-	struct keyset_doc_root root;
-	struct keyset_doc check;
-	struct before before;
-	struct keyring ring;
-	struct text root_text;
-	size_t len;
-	int keys = open_folder(folder), out_fd = -1;
-	enum err e = keyring_open(&ring, folder, true, out_reason);
-
-	if (e != ERR_OK)
-		goto out;
-	if (mkdir(out, 0755) != 0 && errno != EEXIST)
-		goto fail;
-	out_fd = open_folder(out);
-	if (keys < 0 || out_fd < 0)
-		goto fail;
-	e = files_read(keys, "root.json", ROOT_FILE_MAX, &ring.arena, &root_text);
-	if (e == ERR_OK)
-		e = read_before(&ring.arena, out_fd, &before);
-	if (e == ERR_OK)
-		e = keyset_doc_root_read(root_text, &before.faults, &root);
-	if (e == ERR_OK && (count_signers(&ring, &root) < root.threshold || count_signers(&ring, &before.root) < before.root.threshold))
-		e = ERR_DENIED;
-	if (e != ERR_OK)
-		goto say_why;
-	keyset->version = before.version + 1;
-	if (keyset->epoch_min < before.epoch_min)
-		keyset->epoch_min = before.epoch_min;
-	len = print_keyset(&ring, root_text, keyset, text, sizeof(text));
-	/* What no proxy would take is not signed. */
-	e = keyset_doc_read((struct text){ text, len }, &before.faults, &check);
-	if (e == ERR_OK)
-		e = write_keyset(&ring, out_fd, (struct text){ text, len });
-say_why:
-	if (e != ERR_OK)
-		say(out_reason, e, e == ERR_DENIED ? "too few root keys in" : "keyset of", folder);
-	goto out;
-fail:
-	e = say(out_reason, ERR_SYSTEM, "folder", out);
-out:
-	if (keys >= 0)
-		close(keys);
-	if (out_fd >= 0)
-		close(out_fd);
 	keyring_finish(&ring);
 	return e;
 }

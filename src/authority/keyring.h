@@ -43,14 +43,26 @@ enum err keyring_add(const char *folder, const char *role, char out_id[ENVELOPE_
 /* Write root.json: the last `count` root keys by id, `threshold` of which must sign. */
 enum err keyring_write_root(const char *folder, size_t count, size_t threshold, char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
 
+#define KEYRING_PROPOSED "keyset.proposed"
+
 struct keyring_keyset {
 	uint64_t epoch_min, exp_ms;
 	uint64_t version; /* out: of what was signed */
+	size_t missing;   /* out: signatures that are wanted still */
 };
 /*
  * Sign the next keyset into `out`/keyset: every key of the folder in the role of its name, the root of root.json, signed by all root keys
  * that are here. DENIED: fewer of them than the old and the new root ask for.
  */
 enum err keyring_sign(const char *folder, const char *out, struct keyring_keyset *keyset, char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
+/* The same into `out`/keyset.proposed, with as many signatures as can be given here, or none. */
+enum err keyring_propose(const char *folder, const char *out, struct keyring_keyset *keyset, char out_reason[KEYRING_REASON_MAX])
+	ATTR_MUST_CHECK;
+/*
+ * Add signatures of the root keys of `folder`, which needs nothing else, to what is proposed; with the last one it becomes `out`/keyset. DENIED: no
+ * key that may sign and has not; INVALID: it does not follow the keyset that is there.
+ */
+enum err keyring_countersign(const char *folder, const char *out, struct keyring_keyset *keyset, char out_reason[KEYRING_REASON_MAX])
+	ATTR_MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
-/* Control for a fleet without one, by hand or as a process: keys, keysets, and the signed documents of one cell, with a beat each second. */
+/* Control for a fleet without one, by hand or as a process: keys, keysets, and the signed documents of cells, with a beat each second. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -71,18 +72,28 @@ static int keygen(struct cli *cli)
 
 static int sign(struct cli *cli)
 {
+	bool is_proposal = cli_take_flag(cli, "--propose"), is_added = cli_take_flag(cli, "--add");
 	uint64_t days = 365;
 	struct keyring_keyset keyset = { .epoch_min = 0 };
 	char reason[KEYRING_REASON_MAX], until[25];
+	enum err e;
 
+	if (is_proposal && is_added)
+		return cli_fail(cli, "--propose begins and --add goes on: one of them");
 	if (!take_number(cli, "--days", 1, 3650, &days) || !take_number(cli, "--epoch", 0, 1000000, &keyset.epoch_min) ||
 	    !cli_args_hold(cli, 3, 3))
 		return CLI_FAILED;
 	keyset.exp_ms = clock_wall_ms() + days * DAY_MS;
-	if (keyring_sign(cli->args[1], cli->args[2], &keyset, reason) != ERR_OK)
+	e = is_added	? keyring_countersign(cli->args[1], cli->args[2], &keyset, reason) :
+	    is_proposal ? keyring_propose(cli->args[1], cli->args[2], &keyset, reason) :
+			  keyring_sign(cli->args[1], cli->args[2], &keyset, reason);
+	if (e != ERR_OK)
 		return cli_fail(cli, "%s", reason);
 	clock_print_wall(keyset.exp_ms, until);
-	printf("keyset %llu, epoch %llu, until %s\n", (unsigned long long)keyset.version, (unsigned long long)keyset.epoch_min, until);
+	printf("keyset %llu, epoch %llu, until %s", (unsigned long long)keyset.version, (unsigned long long)keyset.epoch_min, until);
+	if (keyset.missing > 0)
+		printf(", signatures missing: %zu", keyset.missing);
+	printf("\n");
 	return CLI_DONE;
 }
 
@@ -91,6 +102,7 @@ struct runner {
 	struct cli *cli;
 	struct authority *authority;
 	const char *root;
+	bool has_cells;   /* the root has a folder for each */
 	int notify, signals;
 	bool has_failed; /* the last try, which was said */
 };
@@ -118,6 +130,7 @@ static void publish(struct runner *r)
 	struct authority_counts counts;
 	struct fault_list faults;
 	struct arena arena;
+	uint64_t began_ms = clock_mono_ms();
 	enum err e;
 
 	arena_init(&arena, 0);
@@ -126,8 +139,8 @@ static void publish(struct runner *r)
 	say_failure(r, e, reason);
 	if (e == ERR_OK && (counts.written > 0 || counts.withdrawn > 0)) {
 		say_faults(&faults);
-		fprintf(stderr, "published leases=%zu written=%zu withdrawn=%zu faulty=%zu\n", counts.leases, counts.written,
-			counts.withdrawn, counts.faulty);
+		fprintf(stderr, "published leases=%zu written=%zu withdrawn=%zu faulty=%zu ms=%llu\n", counts.leases, counts.written,
+			counts.withdrawn, counts.faulty, (unsigned long long)(clock_mono_ms() - began_ms));
 	}
 	arena_finish(&arena);
 }
@@ -139,9 +152,46 @@ static void beat(struct runner *r)
 	say_failure(r, authority_beat(r->authority, clock_wall_ms(), reason), reason);
 }
 
-static bool open_waits(struct runner *r)
+/* A folder that is not there has nothing in it. */
+static bool watch_folder(const struct runner *r, const char *name, uint32_t events)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s%s", r->root, name);
+	return inotify_add_watch(r->notify, path, events) >= 0 || errno == ENOENT || errno == ENOTDIR;
+}
+
+/* Again after each change: folders may have come. */
+static bool watch_folders(const struct runner *r)
 {
 	static const char *const folders[] = { "", "/leases", "/presets", "/rulesets" };
+	const struct dirent *entry;
+	char path[4096];
+	bool good = true;
+	DIR *dir;
+
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+		good = watch_folder(r, folders[i], EVENTS) && good;
+	if (!r->has_cells)
+		return good;
+	good = watch_folder(r, "/cells", EVENTS | IN_CREATE) && good;
+	snprintf(path, sizeof(path), "%s/cells", r->root);
+	dir = opendir(path);
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/cells/%s", entry->d_name);
+		good = watch_folder(r, path, EVENTS | IN_CREATE) && good;
+		snprintf(path, sizeof(path), "/cells/%s/leases", entry->d_name);
+		good = watch_folder(r, path, EVENTS) && good;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return good;
+}
+
+static bool open_waits(struct runner *r)
+{
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -151,15 +201,7 @@ static bool open_waits(struct runner *r)
 	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
 		return false;
 	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
-		char path[4096];
-
-		snprintf(path, sizeof(path), "%s%s", r->root, folders[i]);
-		/* A folder that is not there has nothing in it. */
-		if (inotify_add_watch(r->notify, path, EVENTS) < 0 && errno != ENOENT)
-			return false;
-	}
-	return r->notify >= 0 && r->signals >= 0;
+	return r->notify >= 0 && r->signals >= 0 && watch_folders(r);
 }
 
 /* Until a signal: publish what changes, beat each second. */
@@ -191,6 +233,8 @@ static void turn(struct runner *r)
 		poll(NULL, 0, GATHER_MS);
 		while (read(r->notify, events, sizeof(events)) > 0)
 			;
+		if (!watch_folders(r))
+			cli_fail(r->cli, "cannot watch all of %s: %s", r->root, strerror(errno));
 		renew_at_ms = 0;
 	}
 }
@@ -203,12 +247,13 @@ static int run(struct cli *cli)
 	char reason[KEYRING_REASON_MAX];
 	bool is_once = cli_take_flag(cli, "--once"), is_ready;
 
+	runner.has_cells = cli_take_flag(cli, "--cells");
 	options.report_allowed = cli_take_flag(cli, "--report-allowed");
 	cli_take_value(cli, "--cell", &options.cell);
 	if (!take_number(cli, "--lifetime", 60, 31536000, &lifetime_s) || !cli_args_hold(cli, 4, 4))
 		return CLI_FAILED;
-	if (options.cell == NULL)
-		return cli_fail(cli, "--cell NAME is needed");
+	if ((options.cell == NULL) != runner.has_cells)
+		return cli_fail(cli, "--cell NAME is needed, or --cells for one below each folder of ROOT/cells");
 	options.keys = cli->args[1];
 	options.root = runner.root = cli->args[2];
 	options.out = cli->args[3];
@@ -240,5 +285,5 @@ int cmd_authority(struct cli *cli)
 		return sign(cli);
 	if (cli->arg_count > 0 && strcmp(cli->args[0], "run") == 0)
 		return run(cli);
-	return cli_fail(cli, "authority keygen KEYS, authority sign KEYS OUT, authority run KEYS ROOT OUT --cell NAME");
+	return cli_fail(cli, "authority keygen KEYS, authority sign KEYS OUT [--propose | --add], authority run KEYS ROOT OUT --cell NAME | --cells");
 }

@@ -1,5 +1,8 @@
 /* From policies to documents: what is written is what a proxy takes, what did not change stays as it is, and numbers only rise. */
 #include "authority/authority.h"
+#include <fcntl.h>
+#include <time.h>
+
 #include "base/crypto.h"
 #include "config/fault.h"
 #include "document/beat_doc.h"
@@ -156,5 +159,96 @@ Test(authority, signs_again_when_its_key_is_another)
 	cr_assert_eq(number_of(&s, "l/a"), NOW + 2);
 	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "l/a")), "\"kid\":\"lease-2\""));
 	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "beat")), "\"keyset\":2"));
+	end(&s);
+}
+
+/* As if it had been written long ago: only then may it be left unread. */
+static void age(const char *path)
+{
+	struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+
+	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+Test(authority, what_is_known_of_a_file_is_not_trusted_when_anything_about_it_changed)
+{
+	static struct scene s;
+	const char *lease;
+
+	begin(&s);
+	folder_write(folder_path(s.policy, "leases/a.policy"), LEASE("a"));
+	folder_write(folder_path(s.policy, "leases/b.policy"), LEASE("b"));
+	age(folder_path(s.policy, "leases/a.policy"));
+	publish(&s, NOW);
+	usleep(1200000);
+	publish(&s, NOW + 1);
+	publish(&s, NOW + 2);
+	cr_assert_eq(s.counts.written, 0);
+	cr_assert_eq(s.counts.leases, 2);
+	/* Of the same length and, as far as it says, of the same time. */
+	folder_write(folder_path(s.policy, "leases/a.policy"), "lease a\nguest require source\nguest source 10.0.0.1\nmode allowlist\nuse p\nallow https://b.example\n");
+	age(folder_path(s.policy, "leases/a.policy"));
+	publish(&s, NOW + 3);
+	cr_assert_eq(s.counts.written, 2);
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "l/a")), "https://b.example"));
+	/* Its document was changed, or is gone. */
+	usleep(1200000);
+	publish(&s, NOW + 4);
+	folder_write(folder_path(s.out, "l/a"), "rubbish");
+	cr_assert_eq(unlink(folder_path(s.out, "l/b")), 0);
+	publish(&s, NOW + 5);
+	cr_assert_eq(number_of(&s, "l/a"), NOW + 5);
+	cr_assert_neq(number_of(&s, "l/b"), 0);
+	/* A preset that it uses, and the ruleset that came of it. */
+	usleep(1200000);
+	publish(&s, NOW + 6);
+	folder_write(folder_path(s.policy, "presets/p.policy"), "allow https://q.example\n");
+	publish(&s, NOW + 7);
+	cr_assert_eq(number_of(&s, "l/a"), NOW + 7);
+	cr_assert_eq(number_of(&s, "l/b"), NOW + 7);
+	lease = strstr(folder_read(folder_path(s.out, "l/b")), "sha256:");
+	cr_assert_not_null(lease);
+	end(&s);
+}
+
+Test(authority, each_folder_of_cells_is_one_and_complete_in_itself)
+{
+	struct authority_options options = { .lifetime_ms = 3600000 };
+	static const char *const cells[] = { "c-1", "c-2", "c-3" };
+	static struct scene s;
+
+	begin(&s);
+	authority_close(s.authority);
+	mkdir(folder_path(s.policy, "cells"), 0755);
+	for (size_t i = 0; i < 2; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "cells/%s", cells[i]);
+		mkdir(folder_path(s.policy, path), 0755);
+		snprintf(path, sizeof(path), "cells/%s/leases", cells[i]);
+		mkdir(folder_path(s.policy, path), 0755);
+		snprintf(path, sizeof(path), "cells/%s/leases/a.policy", cells[i]);
+		folder_write(folder_path(s.policy, path), LEASE("a"));
+	}
+	mkdir(folder_path(s.policy, "cells/not a cell"), 0755);
+	options.keys = s.keys;
+	options.root = s.policy;
+	options.out = s.out;
+	cr_assert_eq(authority_open(&options, s.reason, &s.authority), ERR_OK, "%s", s.reason);
+	publish(&s, NOW);
+	cr_assert_eq(s.counts.leases, 2);
+	cr_assert_not_null(folder_read(folder_path(s.out, "cells/c-1/keyset")));
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-1/l/a")), "\"cell\":\"c-1\""));
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-2/m")), "\"cell\":\"c-2\""));
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-2/beat")), "\"c-2\":["));
+	cr_assert_null(folder_read(folder_path(s.out, "m")));
+	/* One more comes, one loses its leases. */
+	mkdir(folder_path(s.policy, "cells/c-3"), 0755);
+	cr_assert_eq(rename(folder_path(s.policy, "cells/c-2/leases"), folder_path(s.policy, "cells/c-3/leases")), 0);
+	publish(&s, NOW + 1);
+	cr_assert_eq(s.counts.leases, 2);
+	cr_assert_eq(s.counts.withdrawn, 1);
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-2/m")), "\"leases\":0"));
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-3/l/a")), "\"cell\":\"c-3\""));
 	end(&s);
 }

@@ -127,3 +127,91 @@ Test(keyring, odd_key_files_are_refused_and_the_newest_counts_by_number)
 	keyring_finish(&ring);
 	folder_remove(folder);
 }
+
+Test(keyring, holders_sign_one_after_the_other_each_where_the_key_is)
+{
+	static const char *const holders[] = { "root-1", "root-3" };
+	struct keyring_keyset keyset = { .epoch_min = 3, .exp_ms = 1830000000000 };
+	char folder[64], keys[128], out[128], reason[KEYRING_REASON_MAX];
+	struct keyset_doc doc;
+	struct arena arena;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	arena_init(&arena, 0);
+	folder_make(folder);
+	snprintf(keys, sizeof(keys), "%s/keys", folder);
+	snprintf(out, sizeof(out), "%s/out", folder);
+	make(keys, "root", "root-1");
+	make(keys, "root", "root-2");
+	make(keys, "root", "root-3");
+	make(keys, "lease", "lease-1");
+	cr_assert_eq(keyring_write_root(keys, 3, 2, reason), ERR_OK);
+	/* Each root key goes to its holder; the online keys stay. */
+	for (unsigned i = 1; i <= 3; i++) {
+		char name[32], holder[64];
+
+		snprintf(holder, sizeof(holder), "root-%u", i);
+		cr_assert_eq(mkdir(folder_path(folder, holder), 0700), 0);
+		snprintf(name, sizeof(name), "root-%u.key", i);
+		snprintf(holder, sizeof(holder), "root-%u/root-%u.key", i, i);
+		cr_assert_eq(rename(folder_path(keys, name), folder_path(folder, holder)), 0);
+	}
+	cr_assert_eq(keyring_sign(keys, out, &keyset, reason), ERR_DENIED);
+	cr_assert_eq(keyring_countersign(keys, out, &keyset, reason), ERR_NOT_FOUND, "nothing is proposed");
+	cr_assert_eq(keyring_propose(keys, out, &keyset, reason), ERR_OK, "%s", reason);
+	cr_assert_eq(keyset.missing, 2);
+	cr_assert_eq(keyring_countersign(keys, out, &keyset, reason), ERR_DENIED, "no root key is here");
+	for (size_t i = 0; i < ARRAY_LEN(holders); i++) {
+		cr_assert_null(folder_read(folder_path(out, "keyset")));
+		cr_assert_eq(keyring_countersign(folder_path(folder, holders[i]), out, &keyset, reason), ERR_OK, "%s", reason);
+		cr_assert_eq(keyset.missing, 1 - i);
+		cr_assert_eq(keyset.version, 1);
+		if (i == 0)
+			cr_assert_eq(keyring_countersign(folder_path(folder, holders[i]), out, &keyset, reason), ERR_DENIED, "twice");
+	}
+	cr_assert_eq(read_keyset(out, &arena, &doc), 2);
+	cr_assert_null(folder_read(folder_path(out, KEYRING_PROPOSED)));
+	/* What does not follow the keyset that is there is not signed. */
+	cr_assert_eq(keyring_propose(keys, out, &keyset, reason), ERR_OK);
+	cr_assert_eq(rename(folder_path(out, KEYRING_PROPOSED), folder_path(folder, "old")), 0);
+	cr_assert_eq(keyring_propose(keys, out, &keyset, reason), ERR_OK);
+	for (size_t i = 0; i < ARRAY_LEN(holders); i++)
+		cr_assert_eq(keyring_countersign(folder_path(folder, holders[i]), out, &keyset, reason), ERR_OK);
+	cr_assert_eq(rename(folder_path(folder, "old"), folder_path(out, KEYRING_PROPOSED)), 0);
+	cr_assert_eq(keyring_countersign(folder_path(folder, "root-2"), out, &keyset, reason), ERR_INVALID);
+	folder_write(folder_path(out, KEYRING_PROPOSED), "rubbish");
+	cr_assert_eq(keyring_countersign(folder_path(folder, "root-2"), out, &keyset, reason), ERR_INVALID);
+	arena_finish(&arena);
+	folder_remove(folder);
+}
+
+Test(keyring, a_stranger_does_not_sign_and_signatures_that_are_false_do_not_count)
+{
+	struct keyring_keyset keyset = { .exp_ms = 1830000000000 };
+	char folder[64], keys[128], other[128], out[128], reason[KEYRING_REASON_MAX], text[65536], *at;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	folder_make(folder);
+	snprintf(keys, sizeof(keys), "%s/keys", folder);
+	snprintf(other, sizeof(other), "%s/other", folder);
+	snprintf(out, sizeof(out), "%s/out", folder);
+	make(keys, "root", "root-1");
+	make(keys, "root", "root-2");
+	make(other, "root", "root-1");
+	cr_assert_eq(keyring_write_root(keys, 2, 2, reason), ERR_OK);
+	cr_assert_eq(rename(folder_path(keys, "root-2.key"), folder_path(folder, "root-2.key")), 0);
+	cr_assert_eq(keyring_propose(keys, out, &keyset, reason), ERR_OK);
+	cr_assert_eq(keyset.missing, 1);
+	cr_assert_eq(keyring_countersign(other, out, &keyset, reason), ERR_DENIED);
+	/* The first signature is spoilt: the second alone is not enough. */
+	snprintf(text, sizeof(text), "%s", folder_read(folder_path(out, KEYRING_PROPOSED)));
+	at = strstr(text, "\"sig\":\"");
+	cr_assert_not_null(at);
+	at[7] = at[7] == 'A' ? 'B' : 'A';
+	folder_write(folder_path(out, KEYRING_PROPOSED), text);
+	cr_assert_eq(rename(folder_path(folder, "root-2.key"), folder_path(other, "root-2.key")), 0);
+	cr_assert_eq(keyring_countersign(other, out, &keyset, reason), ERR_OK, "%s", reason);
+	cr_assert_eq(keyset.missing, 1);
+	cr_assert_null(folder_read(folder_path(out, "keyset")));
+	folder_remove(folder);
+}
