@@ -1,6 +1,6 @@
 /*
  * A hostile daemon against sidecar/publish: any order of welcomes, slot lines, acknowledgements, refusals and answers, between any order
- * of holdings, revocations by hand and ticks. Checks after every step that no slot is open whose lease is revoked by hand, is not
+ * of holdings, complete or not, revocations by hand and ticks. Checks after every step that no slot is open whose lease is revoked by hand, is not
  * held as active, or was never adopted by this daemon.
  *
  * Input: one byte chooses the step, what follows is its argument.
@@ -91,7 +91,9 @@ struct run {
 	struct channel *channel; /* NULL: not connected */
 	int other;
 	struct gate *page;
-	bool is_held_active[LEASES], by_hand[LEASES];
+	bool by_hand[LEASES];
+	unsigned state[LEASES]; /* as last taken: 0 not held, 1 or 2 active */
+	uint64_t receipt;       /* 0: the next must be complete */
 	bool has_offer;
 	bool ever_acked;        /* on this page */
 	uint64_t root_version;
@@ -170,21 +172,30 @@ static void drain(struct run *r)
 	publish_on_drained(r->publish);
 }
 
+/* Two bits for each lease say what it is from now on; the others: only what differs is told, and on a base that nobody gave. */
 static void offer(struct run *r, uint8_t choice)
 {
+	bool is_delta = (choice & 64) != 0 && r->receipt != 0, is_stale = is_delta && (choice & 128) != 0;
 	struct holding_lease leases[LEASES];
-	struct holding holding = { .leases = leases, .ceiling = &ceiling };
-	uint64_t receipt;
+	struct holding holding = { .base = is_delta ? r->receipt + is_stale : 0, .leases = leases, .ceiling = &ceiling };
+	enum err e;
 
 	for (unsigned i = 0; i < LEASES; i++) {
 		unsigned state = (choice >> (2 * i)) & 3;
 
-		r->is_held_active[i] = state == 1 || state == 2;
-		if (state > 0)
+		if (is_delta ? state != r->state[i] : state > 0)
 			leases[holding.lease_count++] =
-				(struct holding_lease){ ids[i], &compiled[i][state - 1].lease };
+				(struct holding_lease){ ids[i], state == 0 ? NULL : &compiled[i][state - 1].lease };
+		if (!is_stale)
+			r->state[i] = state;
 	}
-	if (publish_offer(r->publish, &holding, &receipt) != ERR_OK)
+	e = publish_offer(r->publish, &holding, &r->receipt);
+	if (e != (is_stale ? ERR_NOT_FOUND : ERR_OK))
+		__builtin_trap();
+	/* After one that was not taken only a complete one is. */
+	if (is_stale)
+		r->receipt = 0;
+	if (is_stale && publish_is_adopted(r->publish))
 		__builtin_trap();
 	r->has_offer = true;
 }
@@ -276,7 +287,7 @@ static void check(const struct run *r)
 	for (uint32_t i = 0; i < SLOTS; i++)
 		open += gate_slot_state(r->page, i) == GATE_SLOT_OPEN;
 	for (unsigned i = 0; i < LEASES; i++)
-		may_be += r->is_held_active[i] && !r->by_hand[i];
+		may_be += (r->state[i] == 1 || r->state[i] == 2) && !r->by_hand[i];
 	if (open > 0 && !r->ever_acked)
 		__builtin_trap();
 	if (open > may_be)
