@@ -3,10 +3,10 @@ contract. Knows no index and no segment; if it and the product differ, one of th
 import ipaddress
 
 import addresses as addr
-from policy_text import DEFAULT_PORT, Invalid, canonical_name, split_host
+from policy_text import DEFAULT_PORT, Invalid, Number, canonical_name, split_host
 
 # The order of the reasons is their precedence (contract section 5), as far as they occur here.
-ORDER = ["lease_expired", "policy_invalid", "scope_undeclared", "scope_none", "name_special", "own_address", "metadata_address",
+ORDER = ["lease_expired", "policy_invalid", "scope_undeclared", "scope_none", "literal_in_name", "name_invalid", "name_special", "own_address", "metadata_address",
          "special_address", "rule_deny", "ceiling_deny", "literal_not_listed", "port_not_allowed", "no_rule", "scheme_not_allowed",
          "geo_unavailable", "allowed"]
 METADATA_NAMES = ["metadata", "metadata.google.internal", "metadata.goog", "metadata.azure.internal", "metadata.azure.com",
@@ -50,6 +50,36 @@ class Target:
             self.name = canonical_name(host)
         if self.address is not None and scheme in ("https", "ws"):
             self.scheme = None  # no rule can be written so; explain asks for the address alone
+
+
+def faulty_name(text):
+    """The reason for a host that no guest may ask for, whatever the rules say; Invalid when this is no target at all."""
+    scheme, mark, rest = text.partition("://")
+    port = None
+    if not mark:
+        rest = text
+        if "/" in text:
+            raise Invalid(text)
+    elif scheme in DEFAULT_PORT:
+        port = DEFAULT_PORT[scheme]
+        for end in "/?#":
+            rest = rest.split(end)[0]
+    else:
+        raise Invalid("scheme")
+    host, _, digits = rest.rpartition(":")
+    if host and digits.isdigit() and 1 <= int(digits) <= 65535:
+        port = int(digits)
+    else:
+        host = rest
+    if port is None or not host or ":" in host or "@" in host:
+        raise Invalid(text)
+    try:
+        canonical_name(host)
+    except Number:
+        return "literal_in_name"
+    except Invalid:
+        return "name_invalid"
+    raise Invalid(text)
 
 
 class Oracle:
@@ -248,7 +278,11 @@ class Oracle:
 
     def decide(self, lease_id, text, answers=()):
         """The last word on a target whose name resolved to `answers`."""
-        lease, target = self.root.leases[lease_id], Target(text)
+        lease = self.root.leases[lease_id]
+        try:
+            target = Target(text)
+        except Invalid:
+            return Verdict(min(faulty_name(text), self.lease_reason(lease), key=ORDER.index))
         verdict = request = self.request(lease, target)
         if not request.allow:
             return request

@@ -12,6 +12,10 @@ class Invalid(Exception):
     pass
 
 
+class Number(Invalid):
+    """An address in a spelling that only some would read as one."""
+
+
 def canonical_name(text):
     """The one canonical form of a name, or Invalid (contract section 1)."""
     if any(ord(c) > 127 for c in text):
@@ -24,7 +28,7 @@ def canonical_name(text):
         raise Invalid("no name: " + text)
     last = labels[-1]
     if last.isdigit() or (last.startswith("0x") and all(c in "0123456789abcdef" for c in last[2:])):
-        raise Invalid("a number: " + text)
+        raise Number("a number: " + text)
     return text
 
 
