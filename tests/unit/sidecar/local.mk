@@ -37,6 +37,12 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_publish.c \
 	tests/unit/sidecar/test_publish_random.c \
 	tests/unit/sidecar/test_report.c \
+	tests/unit/sidecar/served.c tests/unit/sidecar/served.h \
+	tests/unit/sidecar/test_serve_cell.c \
+	tests/unit/sidecar/test_serve_feed.c \
+	tests/unit/sidecar/test_serve_plan.c \
+	tests/unit/sidecar/test_serve_reports.c \
+	tests/unit/sidecar/test_serve_target.c \
 	tests/unit/sidecar/test_sidecar.c \
 	tests/unit/sidecar/test_state_lock.c \
 	tests/unit/sidecar/test_sticky.c
