@@ -41,7 +41,7 @@ struct source {
 /* What is on its way from one source. */
 struct batch {
 	struct source *source; /* borrowed; NULL: none under way */
-	size_t count, len, known_len;
+	size_t count, len;
 	bool is_spooled;
 	size_t frame_count;
 	struct spool_frame frames[BATCH_LINES]; /* for the spool, their lines in `text` */
@@ -80,10 +80,20 @@ static void source_destroy(struct source *s)
 	alloc_free(s);
 }
 
+/* With the batch of it that is under way. */
+static void remove_source(struct drain *d, struct source *s)
+{
+	list_remove(&d->sources, &s->node);
+	if (d->batch.source != s)
+		return;
+	d->batch.source = NULL;
+	records_file_break_off(d->file);
+}
+
 /* Read out, or not ours any more. */
 static void release(struct drain *d, struct source *s, bool is_read_out)
 {
-	list_remove(&d->sources, &s->node);
+	remove_source(d, s);
 	if (is_read_out) {
 		uint64_t repeats = record_ring_repeats(s->ring);
 
@@ -112,9 +122,7 @@ static void abandon(struct drain *d, struct source *s)
 	d->repeats_lost += record_ring_repeats(s->ring);
 	log_line(LOG_LEVEL_ERROR, "records_lost boot=%016" PRIx64 " count=%" PRIu64 " why=\"too many daemons died before they could be written\"",
 		 record_ring_boot(s->ring), lost);
-	if (d->batch.source == s)
-		d->batch.source = NULL;
-	list_remove(&d->sources, &s->node);
+	remove_source(d, s);
 	source_destroy(s);
 }
 
@@ -272,6 +280,17 @@ static bool store_batch(struct drain *d)
 	return true;
 }
 
+/* Rings that another sidecar was told to read are no longer ours, nor is what waits of them. */
+static void let_go(struct drain *d)
+{
+	struct list_node *node, *next;
+
+	LIST_FOREACH (node, next, &d->sources) {
+		if (!record_ring_may_read(source_of(node)->ring, source_of(node)->number))
+			release(d, source_of(node), false);
+	}
+}
+
 /* Something to store, from the oldest ring that has any. */
 static bool gather_any(struct drain *d)
 {
@@ -280,10 +299,6 @@ static bool gather_any(struct drain *d)
 	LIST_FOREACH (node, next, &d->sources) {
 		struct source *s = source_of(node);
 
-		if (!record_ring_may_read(s->ring, s->number)) {
-			release(d, s, false);
-			continue;
-		}
 		if (gather(d, s))
 			return true;
 		if (!s->is_attached)
@@ -295,6 +310,7 @@ static bool gather_any(struct drain *d)
 /* Store up to `batches`; false: nothing is left, or it must wait. */
 static bool go_on(struct drain *d, unsigned batches)
 {
+	let_go(d);
 	while (batches-- > 0) {
 		if (d->batch.source == NULL && !gather_any(d))
 			return false;

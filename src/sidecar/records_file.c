@@ -238,6 +238,13 @@ bool records_file_write(struct records_file *f, const char *lines, size_t len)
 	return true;
 }
 
+void records_file_break_off(struct records_file *f)
+{
+	if (f->written > 0)
+		records_file_reopen(f);
+	f->written = 0;
+}
+
 bool records_file_ends_with(const struct records_file *f, const char *line, size_t len)
 {
 	return f->end != NULL && memmem(f->end, f->end_len, line, len) != NULL;

@@ -29,6 +29,8 @@ void records_file_tick(struct records_file *f);
 void records_file_reopen(struct records_file *f);
 /* Write these lines; false: not all of them yet, come again with the same ones. The process must ignore SIGPIPE. */
 bool records_file_write(struct records_file *f, const char *lines, size_t len);
+/* The lines in hand will not come again; a file loses the part of one that it has. */
+void records_file_break_off(struct records_file *f);
 
 /*
  * Does the file end with this line, put there before we started? Whoever wrote it may have died before it could say so to the ring. After

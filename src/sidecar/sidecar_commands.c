@@ -117,8 +117,11 @@ static void run_sidecar(void *arg, struct command_call *call)
 	enum gate_control state = freshness_state(&s->freshness, now_ns);
 	struct faults_shown shown = { .call = call };
 	struct publish_counts counts;
+	struct drain_counts records;
+	size_t not_opened = hand_over_failures(s->hand_over) + drain_failures(s->drain);
 
 	publish_count(s->publish, &counts);
+	drain_count(s->drain, &records);
 	if (s->freshness.has_beat)
 		age_ms = (now_ns - s->freshness.beat_ns) / 1000000;
 	if (!call->json) {
@@ -127,19 +130,22 @@ static void run_sidecar(void *arg, struct command_call *call)
 			      publish_is_adopted(s->publish) ? "yes" : "no");
 		command_print(call, "leases       %zu active, %zu suspended, %zu revoked, %zu quarantined\n",
 			      counts.active, counts.suspended, counts.revoked, counts.quarantined);
+		command_print(call, "records      %llu delivered, %llu spooled, %llu lost\n", (unsigned long long)records.sent,
+			      (unsigned long long)records.spool.records, (unsigned long long)records.dropped);
 		command_print(call, "by hand      %zu revoked\nnot opened   %zu\nfaults and warnings\n",
-			      sticky_count(s->sticky), hand_over_failures(s->hand_over));
+			      sticky_count(s->sticky), not_opened);
 	}
 	driver_visit_faults(s->driver, show_fault, &shown);
 	if (call->json)
 		command_print(call,
 			      "{\"state\":\"%s\",\"beat_age_ms\":%llu,\"adopted\":%s,\"active\":%zu,"
 			      "\"suspended\":%zu,\"revoked\":%zu,\"quarantined\":%zu,\"by_hand\":%zu,"
-			      "\"not_opened\":%zu,\"faults\":%zu}\n",
+			      "\"not_opened\":%zu,\"faults\":%zu,\"records_sent\":%llu,\"records_spooled\":%llu,\"records_lost\":%llu}\n",
 			      freshness_word(state), (unsigned long long)age_ms,
 			      publish_is_adopted(s->publish) ? "true" : "false", counts.active,
 			      counts.suspended, counts.revoked, counts.quarantined,
-			      sticky_count(s->sticky), hand_over_failures(s->hand_over), shown.count);
+			      sticky_count(s->sticky), not_opened, shown.count, (unsigned long long)records.sent,
+			      (unsigned long long)records.spool.records, (unsigned long long)records.dropped);
 	else if (shown.count == 0)
 		command_print(call, "  none\n");
 	command_done(call, state == GATE_LIVE || state == GATE_LAG ? 0 : 1, NULL);

@@ -477,7 +477,7 @@ static enum err prepare(struct spool *s, uint64_t boot, size_t need)
 {
 	const struct file *last;
 
-	while (s->counts.bytes + need > s->bytes_max) {
+	while (s->counts.bytes + need > s->bytes_max || s->file_count >= FILES_MAX) {
 		enum err e = drop_oldest(s);
 
 		if (e != ERR_OK)

@@ -244,6 +244,8 @@ def test_control_away_is_spooled_and_delivered_once_per_key(start, collector):
     wait_for(lambda: len(collector.records()) >= 80, 20)
     assert is_whole(collector.sequences()) and len(collector.boots()) == 1
     wait_for(lambda: e.metric("egress_decision_log_spool_bytes") == 0)
+    told = json.loads(e.ctl("sidecar", "--json").stdout.splitlines()[-1])
+    assert told["records_sent"] >= 80 and told["records_spooled"] == told["records_lost"] == 0
     assert e.metric('egress_decision_log_records_total{result="sent"}') >= 80 and e.metric('egress_decision_log_records_total{result="dropped"}') == 0
 
 
@@ -278,22 +280,24 @@ def test_a_spool_that_is_full_loses_its_oldest_counted_and_as_a_gap(start, colle
 
 def test_required_audit_refuses_instead_of_losing_and_recovers(start):
     e = start(daemon="audit = required\nrecords_ring_mb = 1\n", posts=False)
-    live = e.guest()
-    assert live.open("allowed.test", 7000) == OK
+    live = [e.guest() for _ in range(20)]
+    assert [s.open("allowed.test", 7000) for s in live] == [OK] * 20
     e.sidecar.send_signal(signal.SIGSTOP)
     replies = []
     while FAILURE not in replies and len(replies) < 3000:
         replies += denials(e, 50, f"fill{len(replies)}-")
     assert FAILURE in replies and e.decisions()["audit_backpressure"] > 0
-    live.send(b"still")
-    assert live.take(5) == b"still"
+    for s in live:
+        s.send(b"still")
+        assert s.take(5) == b"still"
     # Whoever goes on asking is not even told no once a refusal could not be written down.
     for round_ in range(40):
         replies += denials(e, 50, f"more{round_}-")
         if replies[-1] is None:
             break
     assert replies[-1] is None
-    live.close()
+    for s in live:
+        s.close()
     e.wait_idle()
     e.sidecar.send_signal(signal.SIGCONT)
     e.wait_record(status_code="audit_backpressure")
@@ -305,7 +309,8 @@ def test_required_audit_refuses_instead_of_losing_and_recovers(start):
     e.wait_idle()
     settled(lambda: len(e.records()))
     assert is_whole([r["metadata"]["sequence"] for r in sorted(e.records(), key=lambda r: r["metadata"]["sequence"])])
-    assert [r["traffic"]["bytes"] for r in e.records(activity_id=2) if r["src_endpoint"]["port"] == live.port] == [10]
+    ends = {r["src_endpoint"]["port"]: r["traffic"]["bytes"] for r in e.records(activity_id=2)}
+    assert [ends[s.port] for s in live] == [10] * 20
     assert e.metric("egress_decision_ring_dropped_total") == 0
 
 

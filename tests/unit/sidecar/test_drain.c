@@ -289,6 +289,8 @@ Test(drain, who_is_replaced_reads_no_more)
 	for (unsigned i = 0; i < 20; i++)
 		loop_turn(b.loop, 5);
 	expect_file(&b, 1, 1);
+	/* Nor does it store what it had in hand. */
+	cr_assert_eq(drain_failures(b.drain), 0);
 	/* Connected again, it may. */
 	attach(&b, 2);
 	turn(&b, 2);

@@ -185,6 +185,26 @@ Test(records_file, goes_on_with_the_same_line_once_a_full_disk_has_room)
 	bench_stop(&b);
 }
 
+Test(records_file, lines_that_are_broken_off_leave_whole_ones_only)
+{
+	struct bench b;
+	struct rlimit small = { .rlim_cur = 1000, .rlim_max = RLIM_INFINITY };
+	char *lines = many_lines(50);
+
+	signal(SIGXFSZ, SIG_IGN);
+	bench_start(&b);
+	use(&b);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	cr_expect_not(records_file_write(b.file, lines, strlen(lines)));
+	small.rlim_cur = RLIM_INFINITY;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	records_file_break_off(b.file);
+	cr_expect(write_on(&b, "{other}\n"));
+	cr_expect_eq(strlen(fixture_read(path_of(&b))), 1000 / strlen(LINE) * strlen(LINE) + strlen("{other}\n"));
+	alloc_free(lines);
+	bench_stop(&b);
+}
+
 Test(records_file, what_cannot_be_opened_is_tried_again)
 {
 	struct bench b;
