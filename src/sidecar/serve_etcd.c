@@ -23,6 +23,7 @@
 #define BEHIND_AGAIN_MS 5000    /* a newer manifest may go away again (a restored store) */
 #define LIST_AGAIN_MS 300000    /* what others broke is mended that late */
 #define BEAT_PATIENCE_MS 2000   /* a beat waits so long for the change that it names */
+#define LEFT_OUT_BEFORE_WORDS 5
 #define BODY_MAX (4u << 20)
 
 enum task { TASK_NONE, TASK_LOGIN, TASK_KEYSET_READ, TASK_KEYSET_WRITE, TASK_BEAT, TASK_LIST, TASK_CHANGE };
@@ -222,6 +223,15 @@ static enum err write_keyset(struct serve_etcd *p)
 	return post_txn(p, &txn);
 }
 
+/* A store has one beat for a group: cells of one group need one authority that names them all. */
+static void note_left_out(struct serve_shelf *s, bool is_left_out)
+{
+	s->left_out = is_left_out ? s->left_out + 1 : 0;
+	if (s->left_out == LEFT_OUT_BEFORE_WORDS)
+		log_line(LOG_LEVEL_ERROR, "cell_without_beats cell=%s group=%u why=\"another authority beats for its group; let one have both, with --cells\"",
+			 serve_cell_name(s->cell), s->group);
+}
+
 /* Guarded by the manifest of every cell that it rightly names: who was overtaken finds out with its next beat. */
 static enum err write_beat(struct serve_etcd *p, const struct serve_shelf *from, uint64_t seq)
 {
@@ -233,7 +243,10 @@ static enum err write_beat(struct serve_etcd *p, const struct serve_shelf *from,
 	p->groups[from->group].asked_seq = seq;
 	etcd_txn_begin(&txn, BODY_MAX);
 	FOREACH_SHELF(p, s) {
-		if (s->group != from->group || !serve_shelf_is_current(s) || serve_cell_beat(s->cell, &its_seq).len == 0 || its_seq != seq)
+		if (s->group != from->group || !serve_shelf_is_current(s) || serve_cell_beat(s->cell, &its_seq).len == 0)
+			continue;
+		note_left_out(s, its_seq != seq);
+		if (its_seq != seq)
 			continue;
 		snprintf(key, sizeof(key), "%sm", s->ranges[ETCD_PART_CELL].key);
 		etcd_txn_compare(&txn, text_of(key), s->manifest_revision);

@@ -42,6 +42,7 @@ struct serve_shelf {
 	struct serve_plan plan;
 	size_t done;                        /* operations of it */
 	bool is_behind_told;
+	unsigned left_out;                  /* beats in a row of its group that did not name it */
 };
 
 /* INVALID: a cell's name that no store can hold. */

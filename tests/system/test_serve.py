@@ -1,17 +1,20 @@
 """The sidecar that serves: what the real authority writes, in real etcd and over HTTPS, through crashes, quarrels and rude clients."""
 import base64
 import gzip
+import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import time
 
 import pytest
 from authority import Authority, Serving, manifest_root, payload_of
 from control import Etcd
-from lab import wait_for
+from lab import BUILD, wait_for
 from netns import run
 from socks import NOT_ALLOWED, OK
 from test_https import tls  # noqa: F401 (a fixture)
@@ -51,7 +54,7 @@ class Fleet:
     def publish(self, **options):
         return self.serve(etcd=f"etcd://{self.etcd.members()}", **options)
 
-    def https(self, tls, **options):  # noqa: F811
+    def https(self, tls, wait=CELL, **options):  # noqa: F811
         """Serve to proxies that the authority of `tls` vouches for."""
         self.tls = self.folder / "tls"
         if not self.tls.exists():
@@ -60,12 +63,12 @@ class Fleet:
                 (self.tls / path.name).write_bytes(path.read_bytes())
         options = {"certificate": self.tls / "server.pem", "key": self.tls / "server.key", "client_ca": self.tls / "ca.pem", **options}
         one = self.serve(https=f"tcp:127.0.0.1:{PORT}", **options)
-        wait_for(self.is_served, 20)
+        wait_for(lambda: self.is_served(cell=wait), 20)
         return one
 
-    def is_served(self, who="client"):
+    def is_served(self, who="client", cell=CELL):
         try:
-            return self.reader(who).get(f"/v1/cells/{CELL}/stream", prefer="wait=0").startswith(b"HTTP/1.1 200")
+            return self.reader(who).get(f"/v1/cells/{cell}/stream", prefer="wait=0").startswith(b"HTTP/1.1 200")
         except OSError:
             return False
 
@@ -76,11 +79,11 @@ class Fleet:
         return self.proxy(f"https://127.0.0.1:{PORT}", f"tls_ca = {self.tls}/ca.pem\ntls_certificate = {self.tls}/client.pem\n"
                                                        f"tls_key = {self.tls}/client.key\nproxy = px-1\n{options}")
 
-    def proxy(self, source, options=""):
+    def proxy(self, source, options="", cell=CELL):
         self.e = self.egress(autostart=False, source=source)
         keys = self.e.folder / "keys.json"
         keys.write_bytes((self.authority.keys / "root.json").read_bytes())
-        self.e.sidecar_options = f"cell = {CELL}\nkeys = {keys}\nceiling = {self.e.root}/ceiling.policy\n{options}"
+        self.e.sidecar_options = f"cell = {cell}\nkeys = {keys}\nceiling = {self.e.root}/ceiling.policy\n{options}"
         self.e.configure("refuse_after_s = 6\ncut_after_s = 30\n")
         return self.e.start()
 
@@ -586,3 +589,47 @@ def test_keys_and_the_root_change_below_a_live_tunnel(fleet, tls):  # noqa: F811
     assert live.take(5) == b"still" and fleet.ask() == OK
     live.close()
     assert "signature" not in e.log("egress-sidecar")
+
+
+def test_many_cells_of_one_authority_behind_one_publisher(fleet, tls):  # noqa: F811
+    """Two cells of one beat group and one of another, from one process into etcd and over HTTPS; a cell comes while all run."""
+    group = {}
+    for i in range(200):
+        group.setdefault(hashlib.sha256(f"c-{i}".encode()).digest()[0] % 32, []).append(f"c-{i}")
+    (first, second, *_), (third, *_) = [cells for cells in group.values() if len(cells) > 1][:2]
+    cells = [first, second, third]
+    folder = fleet.folder / "many"
+    root, out = folder / "root", folder / "out"
+
+    def add(cell, host):
+        leases = root / "cells" / cell / "leases"
+        leases.mkdir(parents=True)
+        aside = leases / ".one"
+        aside.write_text(LEASE.format(name="ls_one", host=host, source="10.200.0.2/32"))
+        aside.rename(leases / "one.policy")
+    add(cells[0], "allowed.test")
+    add(cells[2], "plain.test")
+    fleet.authority.ctl("sign", fleet.authority.keys, out)
+    with open(folder / "authority.log", "a", encoding="utf-8") as log:
+        authority = subprocess.Popen([BUILD / "egressctl", "authority", "run", fleet.authority.keys, root, out, "--cells"], stdout=log, stderr=log)
+    try:
+        fleet.store()
+        fleet.authority.out = out
+        one = fleet.https(tls, etcd=f"etcd://{fleet.etcd.members()}", wait=cells[0])
+        add(cells[1], "plain.test")
+        wait_for(lambda: all(f"c/{cell}/m" in fleet.stored() for cell in cells), 15)
+        number = hashlib.sha256(first.encode()).digest()[0] % 32
+        wait_for(lambda: set(json.loads(payload_of(fleet.stored()[f"beat/{number}"]))["cells"]) == {first, second}, 10)
+        for cell in cells:
+            frames = frames_of(fleet.reader().get(f"/v1/cells/{cell}/stream", "wait=0"))
+            assert any(f.get("k") == "l/ls_one" and cell.encode() in base64.b64decode(f["env"]) for f in frames)
+        e = fleet.proxy(f"etcd://{fleet.etcd.members()}", cell=second)
+        assert (fleet.ask("plain.test"), fleet.ask()) == (OK, NOT_ALLOWED)
+        live = e.guest()
+        assert live.open("plain.test", 7000) == OK
+        shutil.rmtree(root / "cells" / second)
+        assert live.rest() in (b"", b"RESET")
+        assert "cell_without_beats" not in one.log()
+    finally:
+        authority.terminate()
+        authority.wait()
