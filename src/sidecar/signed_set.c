@@ -188,20 +188,26 @@ void signed_set_end(struct signed_set *s)
 	}
 }
 
+/* By another keyset. The bad document came behind the good one, which does not take its place by being good once more. */
+static void examine_again(struct signed_set *s, struct signed_lease *lease)
+{
+	struct stored bad = lease->bad;
+
+	lease->bad = (struct stored){ NULL, 0 };
+	if (lease->good.bytes != NULL)
+		signed_examine_lease(s, lease, &lease->good);
+	if (bad.bytes != NULL)
+		signed_examine_lease(s, lease, &bad);
+}
+
 void signed_set_examine(struct signed_set *s, bool all)
 {
 	struct list_node *node;
 
 	while ((node = list_pop_front(&s->shelf.pending_rulesets)) != NULL)
 		signed_examine_ruleset(s, CONTAINER_OF(node, struct signed_ruleset, pending));
-	for (size_t i = 0; all && i < s->shelf.ordered_count; i++) {
-		struct signed_lease *lease = s->shelf.ordered[i];
-
-		if (lease->good.bytes != NULL)
-			signed_examine_lease(s, lease, &lease->good);
-		if (lease->put.bytes == NULL && lease->bad.bytes != NULL)
-			signed_examine_lease(s, lease, &lease->bad);
-	}
+	for (size_t i = 0; all && i < s->shelf.ordered_count; i++)
+		examine_again(s, s->shelf.ordered[i]);
 	while ((node = list_pop_front(&s->shelf.pending)) != NULL) {
 		struct signed_lease *lease = CONTAINER_OF(node, struct signed_lease, pending);
 

@@ -82,7 +82,7 @@ struct signed_ruleset *signed_shelf_ruleset(const struct signed_shelf *s, const 
 /* Find or add; NULL: beyond the limits, or no memory. */
 struct signed_lease *signed_shelf_add_lease(struct signed_shelf *s, struct text id);
 struct signed_ruleset *signed_shelf_add_ruleset(struct signed_shelf *s, const uint8_t sha256[32]);
-/* Forget it; it is in no list, has no segment and (a lease) no document any more. */
+/* Forget it, its documents and places in lists; its segment was given up. */
 void signed_shelf_forget_lease(struct signed_shelf *s, struct signed_lease *lease);
 void signed_shelf_forget_ruleset(struct signed_shelf *s, struct signed_ruleset *ruleset);
 /* Put `ordered` in order. */

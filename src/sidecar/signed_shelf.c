@@ -170,6 +170,12 @@ void signed_shelf_forget_lease(struct signed_shelf *s, struct signed_lease *leas
 {
 	take_out(s, lease);
 	htab_remove(&s->leases, &lease->node);
+	list_remove(&s->pending, &lease->pending);
+	list_remove(&s->faulty, &lease->faulty);
+	list_remove(&s->dirty, &lease->dirty);
+	list_remove(&s->less, &lease->less);
+	list_remove(&s->worded, &lease->worded);
+	list_remove(&s->changed, &lease->changed);
 	alloc_free(lease->put.bytes);
 	alloc_free(lease->good.bytes);
 	alloc_free(lease->bad.bytes);

@@ -36,6 +36,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/replay.c tests/unit/sidecar/replay.h \
 	tests/unit/sidecar/test_publish.c \
 	tests/unit/sidecar/test_publish_random.c \
+	tests/unit/sidecar/test_signed_random.c \
 	tests/unit/sidecar/test_report.c \
 	tests/unit/sidecar/served.c tests/unit/sidecar/served.h \
 	tests/unit/sidecar/test_serve_cell.c \
