@@ -56,6 +56,7 @@ void root_close(struct root *root)
 {
 	if (root == NULL)
 		return;
+	root_pass_drop(root);
 	root_drop(root);
 	arena_finish(&root->ceiling.arena);
 	htab_finish(&root->by_name);
@@ -165,13 +166,13 @@ static bool uses_any(const struct root_names *names, const struct root_names *ch
 	return false;
 }
 
-/* The file of an entry, made when it is new. */
+/* The file of an entry, made when it is new; NULL when it is neither here nor there. */
 static enum err file_for(struct root *root, const struct root_listed *entry, struct root_file **out_file)
 {
 	struct root_file *f = root_find_file(root, entry->name);
 	enum err err = ERR_OK;
 
-	if (f == NULL) {
+	if (f == NULL && entry->stamp.inode != 0) {
 		err = root_file_create(entry->name, &f);
 		if (err == ERR_OK)
 			err = htab_insert(&root->by_name, &f->node, hash_bytes(&root->key, f->name, strlen(f->name)));
@@ -197,7 +198,10 @@ static enum err refresh_files(struct root *root, const struct root_listing *list
 		err = file_for(root, &listing->entries[i], &f);
 		if (err != ERR_OK)
 			return err;
+		if (f == NULL)
+			continue;
 		f->is_listed = listing->entries[i].stamp.inode != 0;
+		f->is_ahead = root->in_pass && !listing->is_whole;
 		root->has_moved = root->has_moved || !f->is_listed;
 		if (f->is_listed)
 			err = root_file_read(root, f, &listing->entries[i].stamp);
@@ -273,41 +277,106 @@ static enum err refresh_compiled(struct root *root, const struct root_listing *l
 	return err;
 }
 
-static enum err refresh(struct root *root, const char *const *names, size_t count, bool *out_changed)
+/* Nothing could be confirmed. */
+static enum err fail(struct root *root, enum err err)
 {
-	struct root_listing listing = { .is_whole = names == NULL };
-	enum err err = check_trust(root);
-
-	arena_init(&listing.arena, 0);
-	if (err == ERR_OK)
-		err = root_list(root, names, count, &listing);
 	if (err == ERR_NO_MEMORY)
 		snprintf(root->reason, sizeof(root->reason), "%s", err_text(err));
-	if (err != ERR_OK)
-		goto out;
-	err = refresh_compiled(root, &listing);
+	return err;
+}
+
+/* Act on a listing. */
+static enum err follow(struct root *root, const struct root_listing *listing, bool *out_changed)
+{
+	enum err err = refresh_compiled(root, listing);
+
 	if (err != ERR_OK) {
 		snprintf(root->reason, sizeof(root->reason), "%s", err_text(err));
 		root_drop(root);
-		goto out;
+		return err;
 	}
 	root->reason[0] = '\0';
 	*out_changed = root->has_changed;
 	root->has_changed = false;
-out:
-	root_listing_finish(&listing);
+	return ERR_OK;
+}
+
+enum err root_pass_begin(struct root *root)
+{
+	enum err err = check_trust(root);
+
+	root_pass_drop(root);
+	if (err != ERR_OK)
+		return fail(root, err);
+	root->in_pass = true;
+	root->is_overtaken = false;
+	err = root_listing_begin(root, true, &root->pass);
+	if (err != ERR_OK)
+		root_pass_drop(root);
 	return err;
+}
+
+enum err root_pass_go_on(struct root *root, size_t count, bool *out_is_listed)
+{
+	enum err err = root->in_pass ? root_list_more(root, &root->pass, count, out_is_listed) : ERR_INVALID;
+
+	if (err != ERR_OK)
+		root_pass_drop(root);
+	return fail(root, err);
+}
+
+enum err root_pass_finish(struct root *root, bool *out_changed)
+{
+	enum err err = root->in_pass ? ERR_OK : ERR_INVALID;
+
+	if (err == ERR_OK && root->is_overtaken)
+		err = root_list_again(root, &root->pass);
+	if (err == ERR_OK)
+		err = follow(root, &root->pass, out_changed);
+	else
+		fail(root, err);
+	root_pass_drop(root);
+	return err;
+}
+
+void root_pass_drop(struct root *root)
+{
+	if (!root->in_pass)
+		return;
+	root->in_pass = false;
+	root_listing_finish(&root->pass);
+	for (size_t i = 0; i < root->file_count; i++)
+		root->files[i]->is_ahead = false;
 }
 
 enum err root_refresh(struct root *root, bool *out_changed)
 {
-	return refresh(root, NULL, 0, out_changed);
+	bool is_listed;
+	enum err err = root_pass_begin(root);
+
+	if (err == ERR_OK)
+		err = root_pass_go_on(root, SIZE_MAX, &is_listed);
+	return err == ERR_OK ? root_pass_finish(root, out_changed) : err;
 }
 
 enum err root_refresh_some(struct root *root, const char *const *names, size_t count, bool *out_changed)
 {
+	struct root_listing listing;
+	enum err err;
+
 	*out_changed = false;
-	return count == 0 ? ERR_OK : refresh(root, names, count, out_changed);
+	if (count == 0)
+		return ERR_OK;
+	err = check_trust(root);
+	if (err != ERR_OK)
+		return fail(root, err);
+	root->is_overtaken = true;
+	err = root_listing_begin(root, false, &listing);
+	if (err == ERR_OK)
+		err = root_list_some(root, &listing, names, count);
+	err = err == ERR_OK ? follow(root, &listing, out_changed) : fail(root, err);
+	root_listing_finish(&listing);
+	return err;
 }
 
 /* Where the ceiling is: an absolute path given by the operator, or beside leases/. */

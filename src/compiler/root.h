@@ -46,6 +46,15 @@ void root_close(struct root *root);
  */
 enum err root_refresh(struct root *root, bool *out_changed) ATTR_MUST_CHECK;
 /*
+ * The same in parts, so that nothing waits for all of it: begin; go on for `count` files at a time until all are listed; finish. In between
+ * root_refresh_some may be called; what it looked at is looked at again when the pass finishes. An error ends the pass.
+ */
+enum err root_pass_begin(struct root *root) ATTR_MUST_CHECK;
+enum err root_pass_go_on(struct root *root, size_t count, bool *out_is_listed) ATTR_MUST_CHECK;
+enum err root_pass_finish(struct root *root, bool *out_changed) ATTR_MUST_CHECK;
+/* End a pass without acting on it; does nothing when there is none. */
+void root_pass_drop(struct root *root);
+/*
  * Look at these names in leases/ alone (files, or what was one; others are let be). All else is taken to be as it was when it was last looked
  * at, so this confirms nothing; otherwise as root_refresh.
  */

@@ -77,10 +77,10 @@ static enum err make_room(struct root *root, struct root_listing *listing)
 	return ERR_OK;
 }
 
-static enum err list_add(struct root *root, struct root_listing *listing, int folder, const char *name)
+/* `name` below leases/. */
+static enum err list_add(struct root *root, struct root_listing *listing, const char *name)
 {
 	char path[ROOT_FILE_NAME_MAX + 8];
-	const struct root_file *known;
 	struct root_listed *entry;
 	enum err err = make_room(root, listing);
 
@@ -88,74 +88,93 @@ static enum err list_add(struct root *root, struct root_listing *listing, int fo
 		return err;
 	entry = &listing->entries[listing->count];
 	snprintf(path, sizeof(path), "leases/%s", name);
-	err = source_stamp_at(folder, name, &entry->stamp);
+	err = source_stamp_at(dirfd(listing->folder), name, &entry->stamp);
 	if (err != ERR_OK) {
 		snprintf(root->reason, sizeof(root->reason), "%.260s: %s", path, strerror(errno));
 		return err;
 	}
-	known = root_find_file(root, path);
-	/* Gone between the listing and the look: as if it had not been there. */
-	if (entry->stamp.inode == 0 && (listing->is_whole || known == NULL))
+	/* Gone before anybody knew it. */
+	if (entry->stamp.inode == 0 && root_find_file(root, path) == NULL)
 		return ERR_OK;
-	entry->name = known != NULL ? known->name : arena_text(&listing->arena, path, strlen(path));
+	entry->name = arena_text(&listing->arena, path, strlen(path));
 	if (entry->name == NULL)
 		return ERR_NO_MEMORY;
 	listing->count++;
 	return ERR_OK;
 }
 
-static enum err list_all(struct root *root, struct root_listing *listing, DIR *folder)
+enum err root_listing_begin(struct root *root, bool is_whole, struct root_listing *out_listing)
+{
+	char path[ROOT_PATH_MAX + 16];
+
+	*out_listing = (struct root_listing){ .is_whole = is_whole };
+	arena_init(&out_listing->arena, 0);
+	snprintf(path, sizeof(path), "%s/leases", root->path);
+	out_listing->folder = opendir(path);
+	if (out_listing->folder != NULL)
+		return ERR_OK;
+	snprintf(root->reason, sizeof(root->reason), "%.200s: %s", path, strerror(errno));
+	return errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYSTEM;
+}
+
+void root_listing_finish(struct root_listing *listing)
+{
+	if (listing->folder != NULL)
+		closedir(listing->folder);
+	listing->folder = NULL;
+	alloc_free(listing->entries);
+	listing->entries = NULL;
+	arena_finish(&listing->arena);
+}
+
+enum err root_list_more(struct root *root, struct root_listing *listing, size_t count, bool *out_is_done)
 {
 	const struct dirent *entry;
 	enum err err = ERR_OK;
 
-	while (err == ERR_OK) {
+	*out_is_done = false;
+	for (size_t i = 0; i < count && err == ERR_OK; i++) {
 		errno = 0;
-		entry = readdir(folder);
+		entry = readdir(listing->folder);
 		if (entry == NULL && errno != 0) {
 			snprintf(root->reason, sizeof(root->reason), "leases/: %s", strerror(errno));
 			return ERR_SYSTEM;
 		}
-		if (entry == NULL)
+		if (entry == NULL) {
+			*out_is_done = true;
 			return ERR_OK;
+		}
 		if (is_lease_name(entry->d_name))
-			err = list_add(root, listing, dirfd(folder), entry->d_name);
+			err = list_add(root, listing, entry->d_name);
 	}
 	return err;
 }
 
-static enum err list_some(struct root *root, struct root_listing *listing, int folder, const char *const *names, size_t count)
+enum err root_list_some(struct root *root, struct root_listing *listing, const char *const *names, size_t count)
 {
 	enum err err = ERR_OK;
 
 	for (size_t i = 0; i < count && err == ERR_OK; i++)
 		if (is_lease_name(names[i]) && strchr(names[i], '/') == NULL && strlen(names[i]) <= ROOT_FILE_NAME_MAX)
-			err = list_add(root, listing, folder, names[i]);
+			err = list_add(root, listing, names[i]);
 	return err;
 }
 
-enum err root_list(struct root *root, const char *const *names, size_t count, struct root_listing *out_listing)
+enum err root_list_again(struct root *root, struct root_listing *listing)
 {
-	char path[ROOT_PATH_MAX + 16];
-	enum err err;
-	DIR *folder;
+	size_t skip = strlen("leases/"), listed = listing->count;
+	enum err err = ERR_OK;
 
-	snprintf(path, sizeof(path), "%s/leases", root->path);
-	folder = opendir(path);
-	if (folder == NULL) {
-		snprintf(root->reason, sizeof(root->reason), "%.200s: %s", path, strerror(errno));
-		return errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYSTEM;
+	for (size_t i = 0; i < listed && err == ERR_OK; i++) {
+		struct root_listed *entry = &listing->entries[i];
+
+		if (root_find_file(root, entry->name) == NULL)
+			err = source_stamp_at(dirfd(listing->folder), entry->name + skip, &entry->stamp);
 	}
-	err = out_listing->is_whole ? list_all(root, out_listing, folder) :
-				      list_some(root, out_listing, dirfd(folder), names, count);
-	closedir(folder);
+	for (size_t i = 0; i < root->file_count && err == ERR_OK; i++)
+		if (root->files[i]->is_ahead)
+			err = list_add(root, listing, root->files[i]->name + skip);
 	return err;
-}
-
-void root_listing_finish(struct root_listing *listing)
-{
-	alloc_free(listing->entries);
-	arena_finish(&listing->arena);
 }
 
 enum err root_file_create(const char *name, struct root_file **out_file)

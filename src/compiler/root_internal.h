@@ -24,6 +24,7 @@ bool root_names_hold(const struct root_names *names, const char *name);
 struct root_file {
 	struct htab_node node; /* in the root's by_name */
 	bool is_listed;        /* in the refresh under way */
+	bool is_ahead;         /* looked at since the pass began */
 	bool is_new;           /* not in the root's arrays yet */
 	bool is_placed;        /* false: new, or its id is another than by_id has it under */
 	struct source_stamp stamp;
@@ -65,19 +66,26 @@ struct root_ceiling {
 	struct emitted segment;
 };
 
-/* What stands in leases/, in no order: all of it, or what some names are about. */
+/* What stands in leases/, in no order: all of it, or what some names are about. Of two about one name the last one counts. */
 struct root_listing {
 	bool is_whole;
+	void *folder;       /* owned: a DIR; NULL: none is open */
 	struct arena arena; /* names */
 	struct root_listed {
 		const char *name;          /* "leases/build7.policy" */
-		struct source_stamp stamp; /* zeros, and only when this is not all: it is not there */
+		struct source_stamp stamp; /* zeros: it is not there */
 	} *entries; /* owned */
 	size_t count, capacity;
 };
-/* Finish it also on failure. Errors leave a sentence in root->reason. */
-enum err root_list(struct root *root, const char *const *names, size_t count, struct root_listing *out_listing) ATTR_MUST_CHECK;
+/* Open the folder. Finish it also on failure. Errors leave a sentence in root->reason, as all that follow. */
+enum err root_listing_begin(struct root *root, bool is_whole, struct root_listing *out_listing) ATTR_MUST_CHECK;
 void root_listing_finish(struct root_listing *listing);
+/* Look at the next `count` files. */
+enum err root_list_more(struct root *root, struct root_listing *listing, size_t count, bool *out_is_done) ATTR_MUST_CHECK;
+/* Look at these. */
+enum err root_list_some(struct root *root, struct root_listing *listing, const char *const *names, size_t count) ATTR_MUST_CHECK;
+/* Look again at what is ahead of the listing, and at what it has and the root has not. */
+enum err root_list_again(struct root *root, struct root_listing *listing) ATTR_MUST_CHECK;
 /* NULL: there is none. */
 struct root_file *root_find_file(const struct root *root, const char *name);
 
@@ -109,6 +117,9 @@ struct root {
 	bool has_moved;           /* that is not so by now: see root_place_files */
 	bool has_changed;         /* some segment is new or gone since the last refresh */
 	struct root_view view;
+	struct root_listing pass; /* under way while in_pass */
+	bool in_pass;
+	bool is_overtaken;        /* something was looked at since the pass began */
 	char reason[SOURCE_REASON_MAX];
 };
 

@@ -28,6 +28,7 @@
 #define WRITING_MS 500     /* a writer who rests longer is not waited for */
 #define WRITING_ALL_MS 3000 /* nor one who takes longer in all */
 #define FILE_MAX (1u << 20)
+#define SLICE_FILES 500    /* looked at before others have their turn: about a millisecond */
 #define NAMES_MAX 32       /* leases that are looked at alone; when more are named, everything is */
 #define NAME_LEN 256
 #define SAID_MAX 256       /* faults that are remembered as logged; beyond it they are only shown on request */
@@ -65,6 +66,9 @@ struct driver_file {
 	int notify;                         /* owned */
 	struct loop_watch readable;
 	struct loop_timer beat, soon, hold; /* soon: events gathered; hold: a loss must last */
+	struct loop_timer slice;            /* started while everything is looked at */
+	uint64_t pass_begun_ns;
+	bool is_listed;                     /* the pass waits only for some writer */
 	struct writing writing[WRITING_MAX];
 	size_t writing_count;
 	char names[NAMES_MAX][NAME_LEN]; /* in leases/: to be looked at */
@@ -116,6 +120,7 @@ static void on_close(struct driver *driver)
 	loop_timer_cancel(&d->beat);
 	loop_timer_cancel(&d->soon);
 	loop_timer_cancel(&d->hold);
+	loop_timer_cancel(&d->slice);
 	if (d->notify >= 0)
 		close(d->notify);
 	for (unsigned i = 0; i < FOLDER_COUNT; i++)
@@ -314,21 +319,7 @@ static void start_timer(struct driver_file *d, struct loop_timer *timer, uint64_
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started");
 }
 
-/* Look at everything again, or at the leases that were named. */
-static enum err refresh(struct driver_file *d, bool is_whole, bool *out_changed)
-{
-	const char *names[NAMES_MAX];
-
-	if (is_whole) {
-		watch_folders(d);
-		return root_refresh(d->root, out_changed);
-	}
-	for (size_t i = 0; i < d->name_count; i++)
-		names[i] = d->names[i];
-	return root_refresh_some(d->root, names, d->name_count, out_changed);
-}
-
-/* Offer what differs, unless it is a loss that must last first; true when nothing is left open. */
+/* Offer what differs, unless it is a loss that must last first (then `hold` is started); true when nothing is left open. */
 static bool act(struct driver_file *d, bool has_held)
 {
 	struct comparison c = { .now = NULL };
@@ -341,9 +332,6 @@ static bool act(struct driver_file *d, bool has_held)
 		start_timer(d, &d->hold, HOLD_MS);
 	if (e == ERR_OK && !waits) {
 		loop_timer_cancel(&d->hold);
-		/* What was named is looked at once more when it is a loss. */
-		d->name_count = 0;
-		d->needs_whole = false;
 		say_faults(d);
 		if (d->is_offer_due)
 			offer(d, &c);
@@ -352,17 +340,85 @@ static bool act(struct driver_file *d, bool has_held)
 	return !d->is_offer_due;
 }
 
-/*
- * Look, act on what changed, and beat when everything was looked at and nothing is left open. `has_held`: a loss that was seen
- * before and is still there counts now.
- */
-static void look(struct driver_file *d, bool has_held)
+static void say_unconfirmed(struct driver_file *d, enum err e)
 {
-	uint64_t begun_ns = clock_mono_ns();
-	bool changed = false, is_whole = d->needs_whole || !d->has_offered;
+	log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_root_not_confirmed error=\"%s\" why=\"%s\"", err_text(e),
+		    root_reason(d->root));
+}
+
+/* Look at the leases that were named; once more when one is lost and that must last. */
+static void look_at_names(struct driver_file *d, bool has_held)
+{
+	const char *names[NAMES_MAX];
+	bool changed;
 	enum err e;
 
-	if (is_writing(d, begun_ns / 1000000)) {
+	for (size_t i = 0; i < d->name_count; i++)
+		names[i] = d->names[i];
+	e = root_refresh_some(d->root, names, d->name_count, &changed);
+	if (e != ERR_OK) {
+		say_unconfirmed(d, e);
+		return;
+	}
+	d->is_offer_due = d->is_offer_due || changed;
+	act(d, has_held);
+	if (!d->hold.started)
+		d->name_count = 0;
+}
+
+/* Everything was looked at: act, and beat when nothing is left open. */
+static void finish_pass(struct driver_file *d)
+{
+	bool changed = false, has_held = d->is_hold_over;
+	enum err e = root_pass_finish(d->root, &changed);
+
+	d->is_hold_over = false;
+	if (e != ERR_OK) {
+		say_unconfirmed(d, e);
+		return;
+	}
+	d->is_offer_due = d->is_offer_due || changed || !d->has_offered;
+	if (act(d, has_held))
+		d->events->on_beat(d->arg, d->pass_begun_ns);
+	d->needs_whole = d->needs_whole || d->hold.started;
+}
+
+static void on_slice(void *arg)
+{
+	struct driver_file *d = arg;
+	enum err e = d->is_listed ? ERR_OK : root_pass_go_on(d->root, SLICE_FILES, &d->is_listed);
+	bool is_put_off = e == ERR_OK && d->is_listed && is_writing(d, clock_mono_ms());
+
+	if (e != ERR_OK)
+		say_unconfirmed(d, e);
+	else if (!d->is_listed || is_put_off)
+		start_timer(d, &d->slice, is_put_off ? HOLD_MS : 0);
+	else
+		finish_pass(d);
+	/* Events since it began that named no lease. */
+	if (!d->slice.started && d->needs_whole && !d->soon.started && !d->hold.started)
+		start_timer(d, &d->soon, GATHER_MS);
+}
+
+/* Look at everything, a slice at a time. */
+static void begin_pass(struct driver_file *d)
+{
+	enum err e;
+
+	watch_folders(d);
+	d->pass_begun_ns = clock_mono_ns();
+	d->needs_whole = d->is_listed = false;
+	e = root_pass_begin(d->root);
+	if (e != ERR_OK)
+		say_unconfirmed(d, e);
+	else
+		on_slice(d);
+}
+
+/* Look again and act on what changed. `has_held`: a loss that was seen before and is still there counts now. */
+static void look(struct driver_file *d, bool has_held)
+{
+	if (is_writing(d, clock_mono_ms())) {
 		d->is_hold_over = d->is_hold_over || has_held;
 		if (!d->soon.started)
 			start_timer(d, &d->soon, HOLD_MS);
@@ -371,15 +427,13 @@ static void look(struct driver_file *d, bool has_held)
 	/* One who never stops writing, to whatever file, must not put off for ever what has held. */
 	has_held = has_held || d->is_hold_over;
 	d->is_hold_over = false;
-	e = refresh(d, is_whole, &changed);
-	if (e != ERR_OK) {
-		log_limited(&d->complaint, LOG_LEVEL_ERROR, "policy_root_not_confirmed error=\"%s\" why=\"%s\"",
-			    err_text(e), root_reason(d->root));
-		return;
-	}
-	d->is_offer_due = d->is_offer_due || changed || !d->has_offered;
-	if (act(d, has_held) && is_whole)
-		d->events->on_beat(d->arg, begun_ns);
+	/* What everything was looked at for is not found by these. */
+	if (d->name_count > 0)
+		look_at_names(d, has_held && !d->needs_whole);
+	if (d->needs_whole)
+		d->is_hold_over = has_held;
+	if (d->needs_whole && !d->slice.started)
+		begin_pass(d);
 }
 
 static void on_beat_time(void *arg)
@@ -592,6 +646,7 @@ enum err driver_file_open(struct loop *loop, const struct driver_file_options *o
 	loop_timer_init(&d->beat, loop, on_beat_time, d);
 	loop_timer_init(&d->soon, loop, on_soon, d);
 	loop_timer_init(&d->hold, loop, on_held, d);
+	loop_timer_init(&d->slice, loop, on_slice, d);
 	e = fill_paths(d, options);
 	if (e != ERR_OK)
 		goto out;

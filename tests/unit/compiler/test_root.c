@@ -205,7 +205,7 @@ Test(root, a_look_at_some_names_follows_these_and_nothing_else)
 	open_root(&f);
 	cr_assert_not(refresh_some(&f, "a.policy", "nobody.policy"));
 	cr_assert_not(refresh_some(&f, ".hidden.policy", "../ceiling.policy"));
-	tree_write(&f.tree, "leases/a.policy", LEASE("a") "mode deny_all\n");
+	tree_write(&f.tree, "leases/a.policy", LEASE("a") "allow https://b.example\n");
 	tree_write(&f.tree, "leases/b.policy", LEASE("b") "allow https://b.example\n");
 	tree_remove(&f.tree, "leases/c.policy");
 	cr_assert_not(refresh_some(&f, "nobody.policy", NULL));
@@ -258,6 +258,85 @@ Test(root, files_that_come_go_and_change_their_ids_stand_in_order_however_they_a
 		}
 		finish(&f);
 	}
+}
+
+static void write_numbered(struct fixture *f, int number, const char *rules)
+{
+	char path[64], text[256];
+
+	snprintf(path, sizeof(path), "leases/f%d.policy", number);
+	snprintf(text, sizeof(text), LEASE("l%d") "%s", number, rules);
+	tree_write(&f->tree, path, text);
+}
+
+Test(root, a_pass_confirms_what_is_there_at_its_end_whatever_was_looked_at_meanwhile)
+{
+	/* After so many single steps the leases 2 (gone), 3 (other) and 9 (new, or new and gone again) are looked at alone. */
+	for (int step = 0; step < 9; step++) {
+		for (int is_gone_again = 0; is_gone_again < 2; is_gone_again++) {
+			struct fixture f;
+			bool is_listed = false, changed;
+			uint8_t before[LAYOUT_ID_LEN];
+
+			start(&f);
+			for (int i = 0; i < 6; i++)
+				write_numbered(&f, i, "allow https://a.example\n");
+			open_root(&f);
+			memcpy(before, root_lease_find(f.root, "l3")->segment->id, sizeof(before));
+			cr_assert_eq(root_pass_begin(f.root), ERR_OK);
+			for (int i = 0; i < step && !is_listed; i++)
+				cr_assert_eq(root_pass_go_on(f.root, 1, &is_listed), ERR_OK);
+			tree_remove(&f.tree, "leases/f2.policy");
+			write_numbered(&f, 3, "allow https://b.example\n");
+			write_numbered(&f, 9, "allow https://a.example\n");
+			cr_assert(refresh_some(&f, "f2.policy", "f3.policy"));
+			cr_assert(refresh_some(&f, "f9.policy", NULL));
+			if (is_gone_again) {
+				tree_remove(&f.tree, "leases/f9.policy");
+				cr_assert(refresh_some(&f, "f9.policy", NULL));
+			}
+			tree_remove(&f.tree, "leases/f5.policy");
+			write_numbered(&f, 2, "allow https://b.example\n");
+			cr_assert(refresh_some(&f, "f5.policy", "f2.policy"));
+			while (!is_listed)
+				cr_assert_eq(root_pass_go_on(f.root, 1, &is_listed), ERR_OK);
+			changed = true;
+			cr_assert_eq(root_pass_finish(f.root, &changed), ERR_OK);
+			cr_assert_not(changed, "step %d", step);
+			cr_assert_eq(root_lease_count(f.root), is_gone_again ? 5 : 6, "step %d", step);
+			cr_assert_null(root_lease_find(f.root, "l5"));
+			cr_assert_not_null(root_lease_find(f.root, "l2"));
+			cr_assert_neq(memcmp(before, root_lease_find(f.root, "l3")->segment->id, sizeof(before)), 0);
+			for (size_t i = 0; i < root_lease_count(f.root); i++)
+				cr_assert_not(root_lease_at(f.root, i)->is_quarantined);
+			cr_assert_not(refresh(&f));
+			finish(&f);
+		}
+	}
+}
+
+Test(root, a_pass_that_was_dropped_or_failed_can_be_begun_again)
+{
+	struct fixture f;
+	bool is_listed, changed;
+
+	start(&f);
+	write_numbered(&f, 1, "allow https://a.example\n");
+	open_root(&f);
+	cr_assert_eq(root_pass_go_on(f.root, 1, &is_listed), ERR_INVALID);
+	cr_assert_eq(root_pass_finish(f.root, &changed), ERR_INVALID);
+	cr_assert_eq(root_pass_begin(f.root), ERR_OK);
+	root_pass_drop(f.root);
+	cr_assert_eq(root_pass_begin(f.root), ERR_OK);
+	cr_assert_eq(root_pass_begin(f.root), ERR_OK);
+	write_numbered(&f, 2, "allow https://a.example\n");
+	cr_assert_eq(root_pass_go_on(f.root, 100, &is_listed), ERR_OK);
+	cr_assert(is_listed);
+	cr_assert_eq(root_pass_finish(f.root, &changed), ERR_OK);
+	cr_assert(changed);
+	cr_assert_eq(root_lease_count(f.root), 2);
+	cr_assert_eq(root_pass_begin(f.root), ERR_OK);
+	finish(&f);
 }
 
 Test(root, a_faulty_lease_is_quarantined_under_its_last_id_and_the_others_stay)
