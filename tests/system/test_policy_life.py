@@ -604,7 +604,7 @@ def test_a_drain_serves_out_what_lives_and_takes_nothing_new(egress):
         assert lives(s)
         assert e.daemon.poll() is None
     assert e.daemon.wait(20) == 0
-    assert e.records(status_code="draining")
+    assert e.wait_record(status_code="draining")
 
 
 def test_a_drain_that_takes_too_long_ends_at_its_deadline(egress):
@@ -613,7 +613,7 @@ def test_a_drain_that_takes_too_long_ends_at_its_deadline(egress):
         assert e.ctl("drain").returncode == 0
         assert e.daemon.wait(20) == 0
         assert s.rest() == b"RESET"
-    assert e.records(activity_id=3, status_code="draining")
+    assert e.wait_record(activity_id=3, status_code="draining")
 
 
 def test_a_killed_daemon_starts_again_and_is_handed_everything(egress):
