@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 #define HEADER_LEN 12
 #define CLASS_IN 1
 #define TYPE_SOA 6
@@ -16,6 +18,7 @@
 #define RCODE_NXDOMAIN 3
 #define JUMPS_MAX 64 /* compression pointers in one name */
 #define NAME_WIRE_MAX 255
+#define SOAS_MAX 8 /* one is honest */
 
 enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_COUNT };
 
@@ -24,14 +27,17 @@ struct record {
 	uint16_t owner, data; /* where they start */
 	uint16_t type, class, data_len;
 	uint32_t ttl_s;
+	bool has_host;       /* the owner is a name that we could have asked for */
+	uint64_t owner_hash; /* has_host: of that name, so that the chain is walked without reading all owners at every step */
 };
 
 struct reply {
 	const uint8_t *bytes; /* borrowed: the message */
 	size_t len;
-	size_t answer_count, authority_count; /* kept: all answers; SOAs of the authority */
+	struct hash_key key;  /* of this query: what zones can see of it is not enough to find names that collide */
+	size_t answer_count, soa_count; /* kept: all answers; SOAs of the authority */
 	struct record answers[DNS_ANSWER_RECORDS_MAX];
-	struct record authorities[DNS_ANSWER_RECORDS_MAX];
+	struct record soas[SOAS_MAX];
 	bool has_opt;
 	uint8_t extended_rcode; /* upper eight bits, RFC 6891 section 6.1.3 */
 };
@@ -130,12 +136,19 @@ static bool read_name_within(const struct reply *reply, size_t *io_at, size_t en
 	return read_name(reply, io_at, out_name) != NAME_BROKEN && *io_at <= end;
 }
 
-/* Is `host` the owner of this record? Owners were read once, so they are not broken. */
-static bool owns(const struct reply *reply, const struct record *record, const struct dname *host)
+static uint64_t hash_of(const struct reply *reply, const struct dname *host)
+{
+	return hash_bytes(&reply->key, host->text, host->len);
+}
+
+/* Is `host`, which has this hash, the owner of this record? Owners were read once, so they are not broken. */
+static bool owns(const struct reply *reply, const struct record *record, const struct dname *host, uint64_t hash)
 {
 	size_t at = record->owner;
 	struct name owner;
 
+	if (!record->has_host || record->owner_hash != hash)
+		return false;
 	return read_name(reply, &at, &owner) == NAME_HOST && dname_equal(&owner.host, host);
 }
 
@@ -195,9 +208,13 @@ static bool take_record(struct reply *reply, enum section section, size_t *io_at
 	if (section == SECTION_ANSWER) {
 		if (!data_len_is_right(&r))
 			return false;
+		r.has_host = owner.kind == NAME_HOST;
+		r.owner_hash = r.has_host ? hash_of(reply, &owner.host) : 0;
 		reply->answers[reply->answer_count++] = r;
 	} else if (section == SECTION_AUTHORITY && r.type == TYPE_SOA && r.class == CLASS_IN) {
-		reply->authorities[reply->authority_count++] = r;
+		if (reply->soa_count == SOAS_MAX)
+			return false;
+		reply->soas[reply->soa_count++] = r;
 	}
 	return true;
 }
@@ -256,6 +273,7 @@ static enum link read_owned(const struct reply *reply, uint16_t asked, struct dn
 			    struct dname *out_target)
 {
 	bool has_alias = false, has_address = false;
+	uint64_t hash = hash_of(reply, &answer->canonical);
 
 	for (size_t i = 0; i < reply->answer_count; i++) {
 		const struct record *r = &reply->answers[i];
@@ -264,7 +282,7 @@ static enum link read_owned(const struct reply *reply, uint16_t asked, struct dn
 
 		if ((r->type != DNS_TYPE_CNAME && r->type != DNS_TYPE_A &&
 		     r->type != DNS_TYPE_AAAA) ||
-		    !owns(reply, r, &answer->canonical))
+		    !owns(reply, r, &answer->canonical, hash))
 			continue;
 		if (r->class != CLASS_IN)
 			return LINK_BROKEN;
@@ -320,8 +338,8 @@ static bool bound_absence(const struct reply *reply, struct dns_answer *answer)
 {
 	bool bounded = false;
 
-	for (size_t i = 0; i < reply->authority_count; i++) {
-		const struct record *r = &reply->authorities[i];
+	for (size_t i = 0; i < reply->soa_count; i++) {
+		const struct record *r = &reply->soas[i];
 		size_t owner_at = r->owner, at = r->data, end = at + r->data_len;
 		struct name owner, ignored;
 
@@ -369,6 +387,7 @@ static enum dns_outcome judge_records(const struct dns_query *query, struct repl
 void dns_answer_read(const struct dns_query *query, const uint8_t *message, size_t len,
 		     struct dns_answer *out_answer)
 {
+	static const struct hash_key plain;
 	struct reply reply = { .bytes = message, .len = len };
 	size_t at = HEADER_LEN;
 	struct name asked;
@@ -379,6 +398,8 @@ void dns_answer_read(const struct dns_query *query, const uint8_t *message, size
 	if (len > DNS_ANSWER_MESSAGE_MAX || dns_query_fits(query, message, len) == DNS_FIT_MISFIT ||
 	    read_name(&reply, &at, &asked) != NAME_HOST)
 		return;
+	reply.key.k0 = hash_bytes(&plain, query->bytes, query->len);
+	reply.key.k1 = ~reply.key.k0;
 	truncated = message[2] & 0x02;
 	out_answer->rcode = message[3] & 0x0f;
 	out_answer->canonical = asked.host;

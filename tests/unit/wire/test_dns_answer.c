@@ -614,6 +614,36 @@ Test(dns_answer, the_end_of_the_chain_decides_about_absence)
 	assert_outcome(DNS_OUTCOME_NO_ADDRESS, "no data at the end");
 }
 
+Test(dns_answer, more_soas_than_anybody_needs_are_malformed)
+{
+	start("allowed.test", DNS_TYPE_A, NO_NAME);
+	for (int i = 0; i < 8; i++)
+		answer_build_soa(&b, "test", 300, 60);
+	assert_outcome(DNS_OUTCOME_NXDOMAIN, "eight");
+	answer_build_soa(&b, "test", 300, 60);
+	assert_outcome(DNS_OUTCOME_MALFORMED, "nine");
+}
+
+/* Each of the longest names once: twelve aliases, and strangers for the rest. */
+Test(dns_answer, the_costliest_answer_is_read_right)
+{
+	char owner[256] = OWNER, target[256];
+
+	start_a();
+	for (int i = 0; i < 12; i++) {
+		snprintf(target, sizeof(target), "%060d.%060d.%060d.n%d.test", 0, 0, 0, i);
+		answer_build_alias(&b, owner, 60, target);
+		memcpy(owner, target, sizeof(owner));
+	}
+	for (int i = 0; i < 100; i++) {
+		snprintf(target, sizeof(target), "%060d.%060d.%060d.x%d.test", 0, 0, 0, i);
+		answer_build_address(&b, target, 60, "198.51.100.1");
+	}
+	answer_build_address(&b, owner, 60, "192.0.2.1");
+	assert_addresses("192.0.2.1", "one of a hundred");
+	cr_assert_eq(read_now().chain_count, 12);
+}
+
 Test(dns_answer, a_broken_soa_makes_a_negative_answer_malformed)
 {
 	static const char *const data[] = {
