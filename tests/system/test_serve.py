@@ -243,7 +243,7 @@ def test_a_thousand_leases_go_in_pieces_and_no_manifest_stands_before_its_leases
 
 
 def test_killed_in_the_middle_and_started_again_it_writes_the_rest(fleet):
-    fleet.leases(900)
+    fleet.leases(700)
     fleet.authority.once()
     fleet.store()
     one = fleet.publish()
@@ -255,7 +255,7 @@ def test_killed_in_the_middle_and_started_again_it_writes_the_rest(fleet):
     one.start()
     wait_for(fleet.is_stored, 30)
     # What was there already was not written again.
-    assert fleet.etcd.revision() - before <= (900 - len(there)) // 100 + 4
+    assert fleet.etcd.revision() - before <= (700 - len(there)) // 100 + 4
     one.kill()
     (fleet.authority.root / "leases" / "ls_7.policy").unlink()
     fleet.authority.once()
@@ -361,10 +361,15 @@ def test_over_https_a_change_is_in_force_and_the_proxy_reports_it(fleet, tls):  
     fleet.authority.run()
     reports = fleet.folder / "reports"
     fleet.https(tls, reports=reports)
-    e = fleet.https_proxy()
+    e = fleet.https_proxy(f"decisions = https://127.0.0.1:{PORT}\n")
     assert (fleet.ask(), fleet.ask("plain.test")) == (OK, NOT_ALLOWED)
     fleet.lease(host="plain.test")
     wait_for(lambda: (fleet.ask(), fleet.ask("plain.test")) == (NOT_ALLOWED, OK), 10)
+
+    def refused():
+        records = gzip.decompress((reports / "decisions.ndjson.gz").read_bytes()).decode().splitlines()
+        return any(json.loads(line).get("status_code") == "no_rule" for line in records)
+    wait_for(refused, 15)
     live = e.guest()
     assert live.open("plain.test", 7000) == OK
     seq = json.loads((fleet.authority.out / "m").read_bytes().split(b"\n", 1)[1])["seq"]
@@ -372,7 +377,6 @@ def test_over_https_a_change_is_in_force_and_the_proxy_reports_it(fleet, tls):  
     wait_for(lambda: last.exists() and json.loads(last.read_bytes()).get("manifest_seq") == seq, 15)
     (fleet.authority.root / "leases" / "ls_one.policy").unlink()
     assert live.rest() in (b"", b"RESET")
-    (fleet.authority.root / "leases" / "bad.policy").write_text("lease x\nnonsense\n")
     told = [json.loads(line) for line in (reports / "status.ndjson").read_text().splitlines()]
     assert all(line["proxy"] == "px-1" and line["client"] == "client" and line["status"]["cell"] == CELL for line in told)
 
@@ -445,9 +449,14 @@ def test_a_poll_waits_for_the_next_beat_and_no_longer_than_it_was_told(fleet, tl
     assert again[-1]["f"] == "mark" and all(f["f"] == "mark" for f in again)
 
 
-def test_rude_clients_are_answered_or_left_and_disturb_nobody(fleet, tls):  # noqa: F811
+def test_rude_and_slow_clients_are_answered_or_left_and_disturb_nobody(fleet, tls):  # noqa: F811
+    fleet.leases(3000)
     fleet.authority.run()
     one = fleet.https(tls, reports=fleet.folder / "reports")
+    slow = [fleet.reader(timeout=60) for _ in range(20)]
+    for reader in slow:
+        reader.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.ask(f"/v1/cells/{CELL}/stream")
     watcher = fleet.reader()
     watcher.ask(f"/v1/cells/{CELL}/stream")
     watcher.frames(lambda f: f["f"] == "mark")
@@ -488,23 +497,11 @@ def test_rude_clients_are_answered_or_left_and_disturb_nobody(fleet, tls):  # no
         assert reader.rest() == b""
     for s in plain:
         s.close()
-    assert one.process.poll() is None
-
-
-def test_who_does_not_read_is_dropped_and_others_are_not_held_up(fleet, tls):  # noqa: F811
-    fleet.leases(4000)
-    fleet.authority.once()
-    one = fleet.https(tls)
-    slow = [fleet.reader(timeout=60) for _ in range(20)]
-    for reader in slow:
-        reader.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        reader.ask(f"/v1/cells/{CELL}/stream")
-    fast = frames_of(fleet.reader().get(f"/v1/cells/{CELL}/stream", "wait=0"))
-    assert sum(f["f"] == "put" for f in fast) == 4003
+    # Who does not read is dropped, with what the kernel held for it.
     wait_for(lambda: "reader_too_slow" in one.log(), 20)
-    wait_for(lambda: fleet.is_served(), 10)
     for reader in slow:
         assert not reader.rest().endswith(b"0\r\n\r\n")
+    assert one.process.poll() is None
 
 
 def test_two_hundred_readers_hear_of_a_change(fleet, tls):  # noqa: F811
