@@ -16,6 +16,7 @@ TYPES = re.findall(r'^CTL_MSG\((\w+), "\w+", .*?, "(\w*)", (?:true|false)\)', (S
 FIELDS = dict(TYPES)
 NUMBERS = {name: i for i, (name, _) in enumerate(TYPES)}
 WORDS = [name for name, _ in TYPES]
+VERSION = int(re.search(r"CTL_MSG_VERSION (\d+)", (SOURCE / "wire" / "ctl_msg.h").read_text())[1])
 ABI = int(re.search(r"LAYOUT_ABI (\d+)", (SOURCE / "image" / "layout.h").read_text())[1])
 (STRINGS, RULES, PORTS, _, _, _, GROUPS, PREFIXES, REFS, ANY_REFS, LEASES, _, TOKENS, _, _, ROOT_LEASES, ROOT_INFO) = range(17)
 LEASE, CEILING, ROOT = 2, 3, 4
@@ -94,7 +95,7 @@ class Publisher:
         self.sock.settimeout(20)
         wait_for(lambda: self.sock.connect_ex(str(e.control)) == 0)
         self.slots, self.version, self.told = {}, 0, []
-        self.send("HELLO", 1, "sidecar", "tests")
+        self.send("HELLO", VERSION, "sidecar", "tests")
         fields, fd = self.hear("WELCOME")
         self.page = mmap.mmap(fd, os.fstat(fd).st_size)
         os.close(fd)
@@ -120,7 +121,7 @@ class Publisher:
         struct.pack_into("<Q", self.page, 32 + 16 * self.slots[name][0] + 8, state)
 
     def send(self, word, *fields, fd=None):
-        packet = struct.pack(">HH", 1, NUMBERS[word])
+        packet = struct.pack(">HH", VERSION, NUMBERS[word])
         for kind, field in zip(FIELDS[word], fields):
             data = field.encode() if isinstance(field, str) else field
             packet += struct.pack(">Q", field) if kind == "u" else struct.pack(">I", len(data)) + data
