@@ -17,6 +17,7 @@
 
 #define ANSWER_MS 10000
 #define CREATED_MS 3000  /* until all watches are confirmed */
+#define QUIET_MS 10000   /* without an event; a beat comes each second */
 #define RELIST_GAP_MS 1000
 #define LIST_BYTES_MAX (512u << 20)
 #define LIST_KEYS_MAX 200000
@@ -30,7 +31,7 @@ struct driver_etcd {
 	void *arg;                          /* borrowed */
 	struct etcd_client client;
 	struct http_request *request;       /* owned; NULL between two */
-	struct loop_timer again, created;
+	struct loop_timer again, quiet;
 	uint64_t first_wait_ms;
 	struct etcd_range ranges[ETCD_PART_COUNT];
 
@@ -62,7 +63,7 @@ static void hang_up(struct driver_etcd *d)
 	http_cancel(d->request);
 	d->request = NULL;
 	loop_timer_cancel(&d->again);
-	loop_timer_cancel(&d->created);
+	loop_timer_cancel(&d->quiet);
 }
 
 /* After these the history between is known to be whole: the watch may simply go on. */
@@ -109,6 +110,13 @@ static void tell(struct driver_etcd *d, enum etcd_part part, const struct etcd_p
 
 /* --- step: watch --- */
 
+/* Progress lines keep a connection open that tells nothing any more: another member may. */
+static void expect_more(struct driver_etcd *d)
+{
+	if (loop_timer_start(&d->quiet, QUIET_MS) != ERR_OK)
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started name=quiet");
+}
+
 static void on_created(struct driver_etcd *d, const struct etcd_watch *watch)
 {
 	unsigned part = (unsigned)watch->watch_id - 1;
@@ -120,8 +128,8 @@ static void on_created(struct driver_etcd *d, const struct etcd_watch *watch)
 	}
 	d->created_mask |= 1u << part;
 	if (d->created_mask == (1u << ETCD_PART_COUNT) - 1) {
-		loop_timer_cancel(&d->created);
 		endpoints_succeed(&d->client.endpoints);
+		expect_more(d);
 	}
 }
 
@@ -142,6 +150,8 @@ static void on_events(struct driver_etcd *d, const struct etcd_watch *watch)
 	/* The store's revision may run ahead of the events that it has sent so far; alone it is progress. */
 	if (watch->count == 0)
 		d->seen[part] = watch->revision;
+	else
+		expect_more(d);
 	for (size_t i = 0; i < watch->count; i++) {
 		if (watch->pairs[i].revision > d->seen[part])
 			d->seen[part] = watch->pairs[i].revision;
@@ -189,7 +199,7 @@ static void on_line(void *arg, struct text line)
 	arena_finish(&arena);
 }
 
-static void on_not_created(void *arg)
+static void on_quiet(void *arg)
 {
 	fail(arg, FRAMES_BREAK_TIMEOUT);
 }
@@ -341,7 +351,7 @@ static enum err ask_watch(struct driver_etcd *d)
 	d->step = STEP_WATCH;
 	d->created_mask = 0;
 	e = post(d, "/v3/watch", (struct text){ body, len });
-	return e == ERR_OK ? loop_timer_start(&d->created, CREATED_MS + ETCD_CLIENT_CONNECT_MS) : e;
+	return e == ERR_OK ? loop_timer_start(&d->quiet, CREATED_MS + ETCD_CLIENT_CONNECT_MS) : e;
 }
 
 static void on_again(void *arg)
@@ -409,7 +419,7 @@ enum err driver_etcd_open(struct loop *loop, const struct driver_etcd_options *o
 	d->page_limit = ETCD_PAGE_KEYS_MAX;
 	d->complaint = (struct log_limit){ .burst = 5, .interval_ms = 60000 };
 	loop_timer_init(&d->again, loop, on_again, d);
-	loop_timer_init(&d->created, loop, on_not_created, d);
+	loop_timer_init(&d->quiet, loop, on_quiet, d);
 	e = etcd_ranges(options->cell, d->ranges);
 	if (e == ERR_OK)
 		e = etcd_client_init(&d->client, loop, &client);

@@ -16,6 +16,7 @@
 
 #define CONNECT_MS 3000
 #define SILENCE_S 10          /* a beat comes each second */
+#define QUIET_MS 10000        /* connected, and no frame: bytes that say nothing do not hold us here */
 #define FIRST_FRAME_MS 5000   /* connected and mute for so long: something between keeps the stream back */
 #define POLL_WAIT "1"         /* seconds, asked of the server */
 #define POLL_TOTAL_MS 15000
@@ -175,7 +176,8 @@ static void on_frame(struct driver_https *d, const struct https_frame *frame)
 		return;
 	}
 	d->has_frame = true;
-	loop_timer_cancel(&d->mute);
+	if (d->polls_left == 0 && loop_timer_start(&d->mute, QUIET_MS) != ERR_OK)
+		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started name=mute");
 	if (frame->kind == HTTPS_FRAME_BYE) {
 		uint64_t wait_ms = frame->retry_ms < BYE_MAX_MS ? frame->retry_ms : BYE_MAX_MS;
 
@@ -220,7 +222,7 @@ static void on_mute(void *arg)
 {
 	struct driver_https *d = arg;
 
-	if (http_status(d->request) == 0) {
+	if (d->has_frame || http_status(d->request) == 0) {
 		fail(d, FRAMES_BREAK_TIMEOUT);
 		return;
 	}

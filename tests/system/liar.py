@@ -23,6 +23,7 @@ class Liar:
         self.rest = None       # the iterator that a list is at
         self.raw = []          # pieces for the next watcher that waits, as they are; then it is hung up on
         self.page = None       # pieces of an answer to every list
+        self.head = None       # pieces of every answer from its first byte on
         self.listed = 0        # keys that were told
 
     def members(self, host="127.0.0.1"):
@@ -38,6 +39,8 @@ class Liar:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 try:
+                    for piece in liar.head or ():
+                        self.wfile.write(piece)
                     liar.watch(self, body) if self.path == "/v3/watch" else liar.list(self, json.loads(body))
                 except OSError:
                     pass

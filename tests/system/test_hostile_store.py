@@ -152,7 +152,8 @@ def test_a_million_keys_end_in_refusal_within_bounded_memory(lied_to):
     assert z.etcd.listed < 3 * 201000 + 2000
     assert z.ask("plain.test") != OK
     z.wait_stale()
-    assert peaks[1] < peaks[0] + 30 < 300, peaks
+    # What was told and what was examined of it; after ten rounds it is the same.
+    assert max(peaks) < 300, peaks
     z.etcd.more = None
     wait_for(lambda: z.ask() == OK, 60)
     assert z.e.metric("egress_control_not_stored_total") > 0
@@ -186,6 +187,61 @@ def test_a_line_of_a_gigabyte_from_a_control_plane_is_cut_at_its_limit(plane):
     assert endless.taken < 64
     assert memory_mib(plane.e.sidecar)[1] < start + 60
     wait_for(lambda: plane.ask() == OK, 20)
+
+
+def test_a_head_without_end_is_cut_at_its_limit(lied_to):
+    z = lied_to
+    assert z.ask() == OK
+    forget_peak(z.e.sidecar)
+    start = memory_mib(z.e.sidecar)[0]
+    endless = Endless(b"HTTP/1.1 200 OK\r\n", b"".join(b"x-%d: %s\r\n" % (i, b"y" * 1000) for i in range(1000)))
+    z.etcd.head = endless
+    z.etcd.hang_up()
+    wait_for(lambda: lost(z.e, "closed") > 1 or lost(z.e, "timeout") > 0, 30)
+    assert memory_mib(z.e.sidecar)[1] < start + 100
+    z.etcd.head = None
+    wait_for(lambda: z.ask() == OK, 20)
+
+
+def drip(line):
+    """Bytes that keep a connection open and say nothing."""
+    while True:
+        yield line
+        time.sleep(0.5)
+
+
+def test_a_member_that_only_shows_progress_is_left_after_a_while(lied_to):
+    z = lied_to
+    z.etcd.say(drip(z.etcd.line({"header": {"revision": str(z.etcd.revision)}, "watch_id": "2"})))
+    z.wait_stale()
+    wait_for(lambda: lost(z.e, "timeout") == 1, 20)
+    wait_for(lambda: z.ask() == OK, 10)
+
+
+def test_an_endpoint_that_only_keeps_the_line_open_is_left_for_one_that_speaks(egress, lab, tls):  # noqa: F811
+    p = Plane(egress, lab, tls)
+    try:
+        p.start(ports=(42443, 42444))
+        speaks, frozen = p.streams
+        speaks.documents, speaks.beat = dict(frozen.documents), frozen.beat
+        p.control.store = Both(p.streams)
+        frozen.extra = drip(b"\n")
+        before = len(speaks.requests)
+        wait_for(lambda: p.ask() == FAILURE, 15)
+        wait_for(lambda: len(speaks.requests) > before and p.ask() == OK, 20)
+    finally:
+        p.stop()
+
+
+class Both:
+    """What is written to a store goes to several."""
+
+    def __init__(self, stores):
+        self.stores = stores
+
+    def change(self, puts, dels):
+        for store in self.stores:
+            store.change(puts, dels)
 
 
 def test_lines_that_end_too_early_count_as_lost_and_what_follows_is_whole(plane):
