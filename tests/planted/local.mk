@@ -1,5 +1,13 @@
 # Programs with planted faults: proof that the harness can fail. They are built but not themselves in TESTS.
 EXTRA_DIST += tests/planted/check.sh tests/planted/bounds
+# One of tests/planted/bounds as a sample: the daemon without its look at refuse_at. Built by the system test that runs it.
+EXTRA_PROGRAMS += egressd_planted
+nodist_egressd_planted_SOURCES = tests/planted/gate.c
+egressd_planted_LDADD = $(egressd_OBJECTS) $(egressd_LDADD)
+tests/planted/gate.c: $(srcdir)/src/lease/gate.c $(srcdir)/tests/planted/bounds/refuse_at.patch
+	@mkdir -p tests/planted
+	$(AM_V_GEN)patch -s -o $@ $(srcdir)/src/lease/gate.c $(srcdir)/tests/planted/bounds/refuse_at.patch
+CLEANFILES += tests/planted/gate.c egressd_planted
 if ASAN
 if HAVE_CRITERION
 check_PROGRAMS += planted_leak planted_overflow planted_sandboxed planted_undefined

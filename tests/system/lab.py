@@ -156,6 +156,7 @@ class Egress:
         if self.sandbox:
             os.chown(self.folder, 65534, 65534)  # the sidecar makes its sockets there
         self.daemon = self.sidecar = None
+        self.program = BUILD / "egressd"
         self.may_fail = set()  # names of programs that the test kills, or that must not start
         self.write("ceiling.policy", ceiling)
         for name, text in (presets or {}).items():
@@ -202,7 +203,7 @@ class Egress:
         return {"PATH": os.environ["PATH"], "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
     def start_daemon(self):
-        words = [BUILD / "egressd", "--config", self.config] + ([] if self.sandbox else ["--without-sandbox"])
+        words = [self.program, "--config", self.config] + ([] if self.sandbox else ["--without-sandbox"])
         if self.limits:
             words = ["sh", "-c", f"{self.limits}; exec \"$@\"", "sh", *words]
         self.daemon = self._popen("egressd", words)

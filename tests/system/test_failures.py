@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from control import CELL, Control
-from lab import wait_for
+from lab import BUILD, wait_for
 from netns import run
 from socks import FAILURE, NOT_ALLOWED, OK
 from test_signed import LEASE_A, LEASE_A2, LEASE_B, fleet  # noqa: F401 (a fixture)
@@ -303,3 +303,19 @@ def test_a_lease_ends_in_its_hour_though_the_sidecar_is_dead(egress):
         # Whoever comes next finds the record of it.
         e.start_sidecar()
         assert e.record_of(tunnel, activity_id=3)["status_code"] == "lease_expired"
+
+
+def test_a_daemon_that_does_not_look_at_its_bound_would_be_found(egress):
+    """The sample of tests/planted/bounds that always runs."""
+    run("make", "-s", "-C", BUILD, "egressd_planted", timeout=300)
+    e = egress(autostart=False, daemon="refuse_after_s = 2\ncut_after_s = 20\n",
+               leases={"one.policy": "lease ls_one\nguest require source\nguest source 10.200.0.2/32\nmode allowlist\nallow tcp://allowed.test:7000\n"})
+    e.program = BUILD / "egressd_planted"
+    e.may_fail.add("egress-sidecar")
+    e.start()
+    e.sidecar.kill()
+    e.sidecar.wait()
+    time.sleep(4)
+    with e.guest() as s:
+        assert s.open("allowed.test", 7000) == OK, "the sound one refuses: test_lost_control_refuses_after_its_bound_and_then_cuts"
+    e.sidecar = None
