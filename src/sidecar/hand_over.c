@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/crypto.h"
+#include "base/hash.h"
+#include "base/htab.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "sidecar/open_socket.h"
@@ -22,6 +25,7 @@
 /* One listening name: of a section, or of a lease that names a template. */
 struct instance {
 	struct list_node node;
+	struct htab_node named; /* in by_name */
 	char name[NAME_MAX_LEN + 1];
 	const struct listener_option *section; /* borrowed from the configuration */
 	bool is_named;                         /* still wanted; for instances of templates while names are added */
@@ -38,6 +42,8 @@ struct hand_over {
 	struct channel *channel; /* borrowed; NULL while no daemon is connected */
 	unsigned workers;
 	struct list instances;   /* of struct instance, owned */
+	struct hash_key key;
+	struct htab by_name;     /* the same: with thousands of leases that name listeners none is searched for */
 	struct resource files[FILE_COUNT];
 	bool failed[FILE_COUNT];
 	bool options_due, admin_due, ready_due;
@@ -63,8 +69,10 @@ static enum err add_instance(struct hand_over *h, struct text name,
 {
 	struct instance *i = alloc_zeroed(sizeof(*i));
 
-	if (i == NULL)
+	if (i == NULL || htab_insert(&h->by_name, &i->named, hash_bytes(&h->key, name.at, name.len)) != ERR_OK) {
+		alloc_free(i);
 		return ERR_NO_MEMORY;
+	}
 	memcpy(i->name, name.at, name.len);
 	i->section = section;
 	i->is_named = true;
@@ -177,16 +185,21 @@ static enum err add_sections(struct hand_over *h)
 enum err hand_over_create(struct config *config, struct hand_over **out_hand_over)
 {
 	struct hand_over *h = alloc_zeroed(sizeof(*h));
+	enum err e;
 
 	if (h == NULL)
 		return ERR_NO_MEMORY;
 	list_init(&h->instances);
+	htab_init(&h->by_name);
 	h->config = config_ref(config);
 	resource_set_path(&h->files[FILE_COUNTRY], config->daemon.geo_country);
 	resource_set_path(&h->files[FILE_ASN], config->daemon.geo_asn);
-	if (add_sections(h) != ERR_OK) {
+	e = crypto_random(&h->key, sizeof(h->key));
+	if (e == ERR_OK)
+		e = add_sections(h);
+	if (e != ERR_OK) {
 		hand_over_destroy(h);
-		return ERR_NO_MEMORY;
+		return e;
 	}
 	*out_hand_over = h;
 	return ERR_OK;
@@ -200,6 +213,7 @@ void hand_over_destroy(struct hand_over *h)
 		return;
 	while ((node = list_pop_front(&h->instances)) != NULL)
 		alloc_free(instance_of(node));
+	htab_finish(&h->by_name);
 	config_unref(h->config);
 	alloc_free(h);
 }
@@ -423,6 +437,7 @@ static void drop_instance(struct hand_over *h, struct instance *gone)
 	struct list_node *node, *next;
 
 	list_remove(&h->instances, &gone->node);
+	htab_remove(&h->by_name, &gone->named);
 	if (gone->is_sent && gone->section->bind.kind == OPTION_BIND_UNIX)
 		remove_socket_file(gone->path);
 	if (h->channel != NULL && send_gone(h, gone->name) != ERR_OK)
@@ -455,18 +470,25 @@ static bool may_name_a_socket(struct text name)
 	return true;
 }
 
-static struct instance *find_instance(struct hand_over *h, struct text name,
-				      const struct listener_option *section)
+struct wanted {
+	struct text name;
+	const struct listener_option *section;
+};
+
+static bool is_wanted(const struct htab_node *node, const void *key)
 {
-	struct list_node *node, *next;
+	const struct instance *i = CONTAINER_OF(node, const struct instance, named);
+	const struct wanted *wanted = key;
 
-	LIST_FOREACH (node, next, &h->instances) {
-		struct instance *i = instance_of(node);
+	return i->section == wanted->section && text_is(wanted->name, i->name);
+}
 
-		if (i->section == section && text_is(name, i->name))
-			return i;
-	}
-	return NULL;
+static struct instance *find_instance(const struct hand_over *h, struct text name, const struct listener_option *section)
+{
+	const struct wanted wanted = { name, section };
+	struct htab_node *node = htab_find(&h->by_name, hash_bytes(&h->key, name.at, name.len), is_wanted, &wanted);
+
+	return node == NULL ? NULL : CONTAINER_OF(node, struct instance, named);
 }
 
 enum err hand_over_names_add(struct hand_over *h, struct text name)
