@@ -322,26 +322,40 @@ static void cut_homes(struct worker *w, enum reason why)
 		cut_home(CONTAINER_OF(n, struct lease_home, peers), why);
 }
 
-/* Leases that ended, or have used their bytes, by their own clocks. */
-static void scan_homes(struct worker *w, uint64_t now_ms)
+/* How long the lease still has, by whichever clock ends it first; 0: it is over. */
+static uint64_t left_ms(const struct lease_home *h, uint64_t wall_ms, uint64_t now_ms)
+{
+	uint64_t left = h->expires_mono_ms > now_ms ? h->expires_mono_ms - now_ms : 0, by_wall;
+
+	if (h->lease.exp_ms == 0)
+		return left;
+	by_wall = h->lease.exp_ms > wall_ms ? h->lease.exp_ms - wall_ms : 0;
+	return by_wall < left ? by_wall : left;
+}
+
+/* Leases that ended, or have used their bytes. Returns when the next one ends, from now; UINT64_MAX: none does. */
+static uint64_t scan_homes(struct worker *w, uint64_t now_ms)
 {
 	struct list_node *n, *next, *m, *next_m;
+	uint64_t wall_ms = worker_wall_ms(w), soonest_ms = UINT64_MAX;
 
 	LIST_FOREACH (n, next, &w->home_list) {
 		struct lease_home *h = CONTAINER_OF(n, struct lease_home, peers);
-		uint64_t limit = h->lease.limits.bytes, used = h->bytes_closed;
+		uint64_t limit = h->lease.limits.bytes, used = h->bytes_closed, left;
 
 		if (h->sessions.count == 0) {
 			if (h->entry == NULL)
 				forget_home(w, h);
 			continue;
 		}
-		if (now_ms >= h->expires_mono_ms || (h->lease.exp_ms != 0 && worker_wall_ms(w) >= h->lease.exp_ms)) {
+		left = left_ms(h, wall_ms, now_ms);
+		if (left == 0) {
 			if (h->pins != NULL)
 				pins_flush(h->pins);
 			cut_home(h, REASON_LEASE_EXPIRED);
 			continue;
 		}
+		soonest_ms = left < soonest_ms ? left : soonest_ms;
 		if (limit == 0 || limit == UINT64_MAX)
 			continue;
 		LIST_FOREACH (m, next_m, &h->sessions) {
@@ -355,25 +369,27 @@ static void scan_homes(struct worker *w, uint64_t now_ms)
 		if (used >= limit)
 			cut_home(h, REASON_LIMIT_BYTES);
 	}
+	return soonest_ms;
 }
 
 static void on_tick(void *arg)
 {
 	struct worker *w = arg;
-	uint64_t now_ms = loop_now_ms(w->loop);
+	uint64_t now_ms = loop_now_ms(w->loop), next_ms;
 	enum reason cut = gate_check_cut(w->shared->gate, clock_mono_ns());
 
 	if (cut != REASON_ALLOWED)
 		cut_homes(w, cut);
 	pass_deadlines(w, now_ms);
-	scan_homes(w, now_ms);
+	next_ms = scan_homes(w, now_ms);
 	if (w->ticks++ % SCAN_EVERY_TICKS == 0)
 		scan_tunnels(w, now_ms);
 	if (w->shared->on_record_tick != NULL)
 		w->shared->on_record_tick(w->shared->record_arg, w->index);
 	metrics_set(w->metrics, METRIC_LOOP_TURNS, loop_turn_count(w->loop));
 	metrics_set(w->metrics, METRIC_DNS_MISFITS, ares_link_misfit_count(w->ares));
-	if (loop_timer_start(&w->tick, TICK_MS) != ERR_OK) {
+	/* A lease ends by its own time, not by ours. */
+	if (loop_timer_start(&w->tick, next_ms < TICK_MS ? next_ms : TICK_MS) != ERR_OK) {
 		/* Without a tick nothing expires: better none than one that forgets. */
 		cut_all(w, REASON_INTERNAL);
 		loop_stop(w->loop);

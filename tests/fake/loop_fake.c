@@ -25,6 +25,7 @@ _Static_assert(sizeof(struct fake_timer) <= sizeof(((struct loop_timer *)0)->opa
 
 struct loop {
 	uint64_t now_ms;
+	uint64_t wall_ahead_ms; /* of now_ms */
 	uint64_t turns;
 	struct list watches, timers, deferred, lent;
 	struct loop_message *oldest, *newest; /* the mailbox */
@@ -381,7 +382,12 @@ static uint64_t driven_ns(void)
 
 static uint64_t driven_wall_ms(void)
 {
-	return clock_driver->now_ms;
+	return clock_driver->now_ms + clock_driver->wall_ahead_ms;
+}
+
+void loop_fake_set_wall_ahead(struct loop *l, uint64_t ahead_ms)
+{
+	l->wall_ahead_ms = ahead_ms;
 }
 
 void loop_fake_drive_clock(struct loop *l)

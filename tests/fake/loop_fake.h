@@ -19,6 +19,8 @@ typedef uint64_t loop_fake_next_fn(void *arg);
 void loop_fake_script(struct loop *l, loop_fake_ready_fn *ready, loop_fake_next_fn *next, void *arg);
 /* Make base/clock show this loop's time (monotonic and wall alike); NULL gives the real one back. */
 void loop_fake_drive_clock(struct loop *l);
+/* The wall clock goes this far ahead of loop time from now on. */
+void loop_fake_set_wall_ahead(struct loop *l, uint64_t ahead_ms);
 /*
  * Go on until `ms` of loop time have passed, stopping at every timer and every moment the script names; several turns happen
  * in one moment while something is ready, at most `turns_max` in all. False when those did not suffice: something spins.

@@ -295,6 +295,11 @@ static void line_silence(char **words, size_t count)
 	told.proxy.control_is_silent = true;
 }
 
+static void line_wall(char **words, size_t count)
+{
+	loop_fake_set_wall_ahead(told.proxy.worker->loop, number(words[1]));
+}
+
 static void line_flush(char **words, size_t count)
 {
 	struct lease_home *home = worker_find_home(told.proxy.worker, proxy_fake_slot(&told.proxy, "guest"));
@@ -380,7 +385,7 @@ static const struct {
 	{ "knock", 4, line_knock },
 	{ "leave", 2, line_leave },	  { "at", 2, line_at },		  { "revoke", 1, line_revoke },
 	{ "flush", 1, line_flush },	  { "next_generation", 1, line_next_generation },
-	{ "silence", 1, line_silence },
+	{ "silence", 1, line_silence },	  { "wall", 2, line_wall },
 		  { "expect", 3, line_expect },	  { "pin_failed", 3, line_again },
 	{ "queries", 2, line_queries },	  { "dialled", 1, line_dialled }, { "count", 3, line_count },
 	{ "say", 3, line_say },		  { "hears", 3, line_hears },
