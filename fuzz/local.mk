@@ -12,7 +12,7 @@
 # target has none.
 FUZZ_TARGETS =
 check_PROGRAMS += $(FUZZ_TARGETS)
-TESTS += $(FUZZ_TARGETS)
+TESTS += $(FUZZ_TARGETS) fuzz/mutants/apply.sh
 EXTRA_DIST += fuzz/README.md fuzz/corpus fuzz/coverage fuzz/dict fuzz/mutants fuzz/run fuzz/seeds
 
 if FUZZING
