@@ -1,8 +1,14 @@
 /* Records from many threads into the ring: whole lines, numbers without holes but for losses, folding, and what goes first without room. */
 #include <criterion/criterion.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -153,6 +159,54 @@ Test(record_stream, a_record_is_there_for_the_other_side_as_soon_as_put_returns)
 	cr_assert_eq(record_ring_map(record_ring_fd(record_stream_ring(b.stream)), &b.ring), ERR_OK);
 	cr_assert(next_record(&b, &again));
 	cr_expect_str_eq(again.lease, "ls_a");
+	bench_stop(&b);
+}
+
+/* From here on any system call but the last one kills. */
+static void forbid_system_calls(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { .len = ARRAY_LEN(filter), .filter = filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(2);
+}
+
+Test(record_stream, a_record_costs_no_system_call)
+{
+	struct bench b;
+	struct record r = allowance("ls_a", "a.example.org"), no = denial("ls_a", "a.example.org");
+	unsigned count = 0;
+	int status;
+	pid_t child;
+
+	clock_use(&fake);
+	bench_start(&b, 1);
+	put(&b, &no);
+	put(&b, &no); /* the memory that this fold needs is there */
+	child = fork();
+	if (child == 0) {
+		bool ok = true;
+
+		forbid_system_calls();
+		for (unsigned i = 0; i < 30; i++) {
+			r.event = i % 2 == 0 ? RECORD_DECISION : RECORD_CLOSE;
+			ok = record_stream_put(b.stream, &r) && record_stream_put(b.stream, &no) && record_stream_has_room(b.stream, 0, 1, 0) && ok;
+			record_stream_tick(b.stream, 0);
+		}
+		syscall(SYS_exit_group, ok ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+	/* And what a process wrote that is gone is there. */
+	while (next_record(&b, &r))
+		count++;
+	cr_expect_eq(count, 31);
 	bench_stop(&b);
 }
 
