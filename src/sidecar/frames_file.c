@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,9 +49,10 @@ struct frames_file {
 	const struct frames_events *events; /* borrowed, static */
 	void *arg;                          /* borrowed */
 	char *folder;                       /* owned */
-	int notify;                         /* owned */
+	struct folder_notify *notify;       /* borrowed, or owned */
+	bool is_notify_ours;
+	struct folder_watcher watcher;
 	int watches[FOLDER_COUNT];
-	struct loop_watch readable;
 	struct loop_timer soon, next;
 	struct hash_key key;
 	struct htab known;                  /* of struct known, owned */
@@ -223,10 +223,10 @@ static void watch_folders(struct frames_file *f)
 		int before = f->watches[i];
 
 		snprintf(path, sizeof(path), "%s%s", f->folder, names[i]);
-		f->watches[i] = inotify_add_watch(f->notify, path, EVENTS | IN_ONLYDIR);
+		f->watches[i] = folder_notify_add(f->notify, &f->watcher, path, EVENTS | IN_ONLYDIR);
 		f->is_whole_due = f->is_whole_due || f->watches[i] != before;
 		if (before >= 0 && before != f->watches[i])
-			inotify_rm_watch(f->notify, before);
+			folder_notify_remove(f->notify, before);
 	}
 }
 
@@ -241,35 +241,25 @@ static void name_file(struct frames_file *f, char kind, const char *name)
 		f->named_count++;
 }
 
-static void on_event(struct frames_file *f, const struct inotify_event *event)
+static void start_timer(struct frames_file *f, struct loop_timer *timer, uint64_t after_ms)
 {
+	if (loop_timer_start(timer, after_ms) != ERR_OK)
+		log_limited(&f->complaint, LOG_LEVEL_ERROR, "timer_not_started");
+}
+
+static void on_event(void *arg, const struct inotify_event *event)
+{
+	struct frames_file *f = arg;
 	const char *name = event->len > 0 ? event->name : "";
 
+	if (!f->soon.started)
+		start_timer(f, &f->soon, GATHER_MS);
 	if (event->len > 0 && event->wd == f->watches[FOLDER_LEASES])
 		name_file(f, 'l', name);
 	else if (event->len > 0 && event->wd == f->watches[FOLDER_RULESETS])
 		name_file(f, 'r', name);
 	else if (event->wd != f->watches[FOLDER_TOP] || event->len == 0 || strcmp(name, "l") == 0 || strcmp(name, "r") == 0)
 		f->is_whole_due = true;
-}
-
-/* Take note of all events that there are; false: there was none. */
-static bool drain(struct frames_file *f)
-{
-	_Alignas(struct inotify_event) char bytes[16384];
-	bool any = false;
-	ssize_t n;
-
-	while ((n = read(f->notify, bytes, sizeof(bytes))) > 0) {
-		any = true;
-		for (ssize_t at = 0; at < n;) {
-			const struct inotify_event *event = (const void *)(bytes + at);
-
-			on_event(f, event);
-			at += (ssize_t)(sizeof(*event) + event->len);
-		}
-	}
-	return any;
 }
 
 static void look_at_named(struct frames_file *f, int top)
@@ -309,12 +299,6 @@ static void look_at_all(struct frames_file *f, int top)
 	f->looks = 0;
 }
 
-static void start_timer(struct frames_file *f, struct loop_timer *timer, uint64_t after_ms)
-{
-	if (loop_timer_start(timer, after_ms) != ERR_OK)
-		log_limited(&f->complaint, LOG_LEVEL_ERROR, "timer_not_started");
-}
-
 /*
  * The beat first, then the manifest, the leases last, and what events told until then: a writer who goes the other way round is never seen
  * ahead of itself.
@@ -338,8 +322,7 @@ static void look(struct frames_file *f)
 	look_at(f, top, "m", &is_beat);
 	look_at(f, top, "keyset", &is_beat);
 	/* What came since may be about those three too. */
-	if (drain(f) && !f->soon.started)
-		start_timer(f, &f->soon, GATHER_MS);
+	folder_notify_drain(f->notify);
 	is_whole = f->in_snapshot || f->is_whole_due || f->looks >= LOOK_WHOLE_EVERY;
 	f->is_whole_due = false;
 	if (is_whole)
@@ -374,21 +357,10 @@ static void on_soon(void *arg)
 	look(arg);
 }
 
-static void on_notify(void *arg, int fd, unsigned what)
-{
-	struct frames_file *f = arg;
-
-	if (drain(f) && !f->soon.started)
-		start_timer(f, &f->soon, GATHER_MS);
-}
-
 static enum err on_start(struct frames_source *source, const struct frames_events *events, void *arg)
 {
 	struct frames_file *f = of(source);
-	enum err e = loop_watch_start(&f->readable);
 
-	if (e != ERR_OK)
-		return e;
 	f->events = events;
 	f->arg = arg;
 	on_next(f);
@@ -411,10 +383,10 @@ static void on_close(struct frames_source *source)
 
 	loop_timer_cancel(&f->soon);
 	loop_timer_cancel(&f->next);
-	if (f->notify >= 0) {
-		loop_watch_stop(&f->readable);
-		close(f->notify);
-	}
+	if (f->notify != NULL)
+		folder_notify_leave(f->notify, &f->watcher);
+	if (f->is_notify_ours)
+		folder_notify_destroy(f->notify);
 	forget_all(f);
 	htab_finish(&f->known);
 	alloc_free(f->folder);
@@ -424,10 +396,10 @@ static void on_close(struct frames_source *source)
 
 static const struct frames_ops ops = { on_start, on_relist, on_close };
 
-enum err frames_file_open(struct loop *loop, const char *folder, struct frames_source **out_source)
+enum err frames_file_open(struct loop *loop, const char *folder, struct folder_notify *notify, struct frames_source **out_source)
 {
 	struct frames_file *f = alloc_zeroed(sizeof(*f));
-	enum err e = ERR_OK;
+	enum err e;
 
 	if (f == NULL)
 		return ERR_NO_MEMORY;
@@ -440,16 +412,17 @@ enum err frames_file_open(struct loop *loop, const char *folder, struct frames_s
 	loop_timer_init(&f->next, loop, on_next, f);
 	for (unsigned i = 0; i < FOLDER_COUNT; i++)
 		f->watches[i] = -1;
-	f->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (f->notify >= 0)
-		loop_watch_init(&f->readable, loop, f->notify, LOOP_READ, on_notify, f);
+	f->watcher = (struct folder_watcher){ .on_event = on_event, .arg = f };
+	f->notify = notify;
+	e = notify == NULL ? folder_notify_create(loop, &f->notify) : ERR_OK;
+	f->is_notify_ours = notify == NULL && e == ERR_OK;
+	if (e == ERR_OK)
+		folder_notify_join(f->notify, &f->watcher);
 	f->folder = alloc_copy(folder, strlen(folder));
 	f->buffer = alloc_array(ENVELOPE_MAX + 2, 1);
-	if (f->notify < 0)
-		e = ERR_SYSTEM;
-	else if (f->folder == NULL || f->buffer == NULL)
+	if (e == ERR_OK && (f->folder == NULL || f->buffer == NULL))
 		e = ERR_NO_MEMORY;
-	else
+	if (e == ERR_OK)
 		e = crypto_random(&f->key, sizeof(f->key));
 	if (e != ERR_OK) {
 		on_close(&f->source);

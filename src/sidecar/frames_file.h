@@ -8,9 +8,14 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "net/loop.h"
+#include "sidecar/folder_notify.h"
 #include "sidecar/frames.h"
 
-/* `folder` is copied. SYSTEM without inotify; a folder that is not there yet is waited for. */
-enum err frames_file_open(struct loop *loop, const char *folder, struct frames_source **out_source) ATTR_MUST_CHECK;
+/*
+ * `folder` is copied; `notify` is borrowed until close, NULL: one of its own. SYSTEM without inotify; a folder that is not there yet is waited
+ * for.
+ */
+enum err frames_file_open(struct loop *loop, const char *folder, struct folder_notify *notify, struct frames_source **out_source)
+	ATTR_MUST_CHECK;
 
 #endif

@@ -23,6 +23,7 @@ libsidecar_a_SOURCES = \
 	src/sidecar/etcd_line.c src/sidecar/etcd_line.h \
 	src/sidecar/etcd_request.c src/sidecar/etcd_request.h \
 	src/sidecar/frames.c src/sidecar/frames.h \
+	src/sidecar/folder_notify.c src/sidecar/folder_notify.h \
 	src/sidecar/frames_file.c src/sidecar/frames_file.h \
 	src/sidecar/frames_remote.c src/sidecar/frames_remote.h \
 	src/sidecar/freshness.c src/sidecar/freshness.h \

@@ -37,6 +37,7 @@ struct serve {
 	struct loop *loop;       /* borrowed */
 	struct config *config;   /* counted */
 	struct list cells;       /* of struct served, owned */
+	struct folder_notify *notify; /* owned; of all cells */
 	struct serve_etcd *etcd; /* owned; NULL: not wanted */
 	struct serve_http *http; /* likewise */
 	struct serve_reports *reports; /* likewise */
@@ -104,7 +105,7 @@ static enum err open_cell(struct serve *s, const char *name)
 	v->serve = s;
 	snprintf(v->name, sizeof(v->name), "%s", name);
 	snprintf(path, sizeof(path), "%s%s%s", s->config->serve.folder, name[0] == '\0' ? "" : "/cells/", name);
-	e = serve_cell_open(s->loop, path, &cell_events, v, &v->cell);
+	e = serve_cell_open(s->loop, path, s->notify, &cell_events, v, &v->cell);
 	if (e != ERR_OK) {
 		alloc_free(v);
 		return e;
@@ -260,6 +261,8 @@ enum err serve_open(struct loop *loop, struct config *config, struct serve **out
 	if (e == ERR_OK)
 		e = open_http(s);
 	if (e == ERR_OK)
+		e = folder_notify_create(loop, &s->notify);
+	if (e == ERR_OK)
 		e = open_cell(s, "");
 	if (e == ERR_OK)
 		e = loop_timer_start(&s->look, 0);
@@ -287,6 +290,7 @@ void serve_close(struct serve *s)
 		serve_cell_close(v->cell);
 		alloc_free(v);
 	}
+	folder_notify_destroy(s->notify);
 	config_unref(s->config);
 	alloc_free(s);
 }

@@ -319,11 +319,13 @@ static void try_beat(struct serve_cell *c)
 	}
 	arena_finish(&arena);
 	c->misses = is_ours ? 0 : c->misses + 1;
-	if (is_ours)
+	if (is_ours) {
 		c->events->on_beat(c->arg, c);
-	/* Once or twice it is a change that is being written. */
-	else if (c->misses >= MISSES_BEFORE_WORDS)
+	} else if (c->misses % MISSES_BEFORE_WORDS == 0) {
+		/* Once or twice it is a change that is being written. Else something was not noticed, or is not there. */
 		log_limited(&c->complaint, LOG_LEVEL_WARN, "beat_not_served cell=%s why=\"what it names is not in the folder\"", c->name);
+		frames_relist(c->source);
+	}
 }
 
 static void on_settled(void *arg)
@@ -343,7 +345,7 @@ static const struct frames_events frames_events = {
 	on_snap_begin, on_put, on_del, on_snap_end, on_mark, on_settled, on_break,
 };
 
-enum err serve_cell_open(struct loop *loop, const char *folder, const struct serve_cell_events *events, void *arg,
+enum err serve_cell_open(struct loop *loop, const char *folder, struct folder_notify *notify, const struct serve_cell_events *events, void *arg,
 			 struct serve_cell **out_cell)
 {
 	struct serve_cell *c = alloc_zeroed(sizeof(*c));
@@ -357,7 +359,7 @@ enum err serve_cell_open(struct loop *loop, const char *folder, const struct ser
 	htab_init(&c->held);
 	e = crypto_random(&c->key, sizeof(c->key));
 	if (e == ERR_OK)
-		e = frames_file_open(loop, folder, &c->source);
+		e = frames_file_open(loop, folder, notify, &c->source);
 	if (e == ERR_OK)
 		e = frames_start(c->source, &frames_events, c);
 	if (e != ERR_OK) {

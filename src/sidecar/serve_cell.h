@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "document/lease_doc.h"
 #include "net/loop.h"
+#include "sidecar/folder_notify.h"
 
 /* One document. Counted and immutable; all that it holds lies in one block. */
 struct serve_doc {
@@ -54,8 +55,8 @@ struct serve_cell_events {
 	void (*on_beat)(void *arg, struct serve_cell *c);    /* a beat that names this edition's manifest */
 };
 
-/* `folder` is borrowed for the call. INVALID, SYSTEM, NO_MEMORY. */
-enum err serve_cell_open(struct loop *loop, const char *folder, const struct serve_cell_events *events, void *arg,
+/* `folder` is borrowed for the call, `notify` until close (NULL: one of its own). SYSTEM, NO_MEMORY. */
+enum err serve_cell_open(struct loop *loop, const char *folder, struct folder_notify *notify, const struct serve_cell_events *events, void *arg,
 			 struct serve_cell **out_cell) ATTR_MUST_CHECK;
 /* Accepts NULL. */
 void serve_cell_close(struct serve_cell *c);

@@ -375,7 +375,7 @@ static void on_tick(void *arg)
 static enum err open_frames(struct loop *loop, const struct config *config, struct frames_source **out_source)
 {
 	if (config->sidecar.source.kind == OPTION_SOURCE_FILE)
-		return frames_file_open(loop, config->sidecar.source.text, out_source);
+		return frames_file_open(loop, config->sidecar.source.text, NULL, out_source);
 	return frames_remote_open(loop, &config->sidecar, out_source);
 }
 

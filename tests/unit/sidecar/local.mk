@@ -21,6 +21,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_driver_https.c \
 	tests/unit/sidecar/test_etcd_line.c \
 	tests/unit/sidecar/test_endpoints.c \
+	tests/unit/sidecar/test_folder_notify.c \
 	tests/unit/sidecar/test_frames_file.c \
 	tests/unit/sidecar/test_frames.c \
 	tests/unit/sidecar/test_frames_remote.c \

@@ -74,7 +74,7 @@ static void begin(struct scene *s)
 	mkdir(fixture_path(s->folder, "l"), 0700);
 	mkdir(fixture_path(s->folder, "r"), 0700);
 	s->loop = loop_create();
-	cr_assert_eq(frames_file_open(s->loop, s->folder, &s->source), ERR_OK);
+	cr_assert_eq(frames_file_open(s->loop, s->folder, NULL, &s->source), ERR_OK);
 }
 
 static void end(struct scene *s)
@@ -171,7 +171,7 @@ Test(frames_file, a_folder_that_comes_later_is_found)
 	begin(&s);
 	frames_close(s.source);
 	snprintf(later, sizeof(later), "%s", fixture_path(s.folder, "later"));
-	cr_assert_eq(frames_file_open(s.loop, later, &s.source), ERR_OK);
+	cr_assert_eq(frames_file_open(s.loop, later, NULL, &s.source), ERR_OK);
 	cr_assert_eq(frames_start(s.source, &events, &s), ERR_OK);
 	cr_assert_str_eq(s.told, "");
 	mkdir(later, 0700);

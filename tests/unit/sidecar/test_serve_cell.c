@@ -80,7 +80,7 @@ static void begin(struct scene *s)
 	mkdir(fixture_path(s->folder, "r"), 0755);
 	s->loop = loop_create();
 	put(s, "keyset", ENVELOPE_KEYSET, signed_keyset(1, 1, SIGNED_NOW_MS + 1000000), SIGNED_R1);
-	cr_assert_eq(serve_cell_open(s->loop, s->folder, &events, s, &s->cell), ERR_OK);
+	cr_assert_eq(serve_cell_open(s->loop, s->folder, NULL, &events, s, &s->cell), ERR_OK);
 }
 
 /* Turn for a while: something is told, or (so far as can be seen) nothing. */
