@@ -232,26 +232,55 @@ static void note_left_out(struct serve_shelf *s, bool is_left_out)
 			 serve_cell_name(s->cell), s->group);
 }
 
-/* Guarded by the manifest of every cell that it rightly names: who was overtaken finds out with its next beat. */
+/* Guard with the manifest of every cell that the beat rightly names: who was overtaken finds out with its next beat. */
+static enum err add_guards(struct serve_etcd *p, unsigned group, struct text beat, struct etcd_txn *txn)
+{
+	struct json_faults faults;
+	struct envelope envelope;
+	struct serve_shelf *s;
+	struct beat_doc doc;
+	struct arena arena;
+	size_t guards = 0;
+	enum err e = envelope_read(beat, &envelope) == ENVELOPE_GOOD ? ERR_OK : ERR_INVALID;
+
+	arena_init(&arena, 0);
+	json_faults_init(&faults, &arena);
+	if (e == ERR_OK)
+		e = beat_doc_read(envelope.payload, &faults, &doc);
+	FOREACH_SHELF(p, s) {
+		const struct beat_doc_cell *named;
+		char key[ETCD_KEY_MAX + 2];
+
+		if (e != ERR_OK || s->group != group || !serve_shelf_is_current(s))
+			continue;
+		named = beat_doc_find(&doc, serve_cell_name(s->cell));
+		note_left_out(s, named == NULL);
+		/* As many as a transaction takes. */
+		if (named == NULL || guards == SERVE_PLAN_OPS_MAX || named->seq != s->seq || memcmp(named->manifest_sha256, s->manifest_sha256, 32) != 0)
+			continue;
+		snprintf(key, sizeof(key), "%sm", s->ranges[ETCD_PART_CELL].key);
+		etcd_txn_compare(txn, text_of(key), s->manifest_revision);
+		guards++;
+	}
+	arena_finish(&arena);
+	return e;
+}
+
 static enum err write_beat(struct serve_etcd *p, const struct serve_shelf *from, uint64_t seq)
 {
-	char key[ETCD_KEY_MAX + 2];
-	struct serve_shelf *s;
-	struct etcd_txn txn;
 	uint64_t its_seq;
+	struct text beat = serve_cell_beat(from->cell, &its_seq);
+	struct etcd_txn txn;
+	enum err e;
 
 	p->groups[from->group].asked_seq = seq;
 	etcd_txn_begin(&txn, BODY_MAX);
-	FOREACH_SHELF(p, s) {
-		if (s->group != from->group || !serve_shelf_is_current(s) || serve_cell_beat(s->cell, &its_seq).len == 0)
-			continue;
-		note_left_out(s, its_seq != seq);
-		if (its_seq != seq)
-			continue;
-		snprintf(key, sizeof(key), "%sm", s->ranges[ETCD_PART_CELL].key);
-		etcd_txn_compare(&txn, text_of(key), s->manifest_revision);
+	e = add_guards(p, from->group, beat, &txn);
+	if (e != ERR_OK) {
+		buf_finish(&txn.body);
+		return e;
 	}
-	etcd_txn_put(&txn, text_of(from->ranges[ETCD_PART_BEAT].key), serve_cell_beat(from->cell, &its_seq));
+	etcd_txn_put(&txn, text_of(from->ranges[ETCD_PART_BEAT].key), beat);
 	return post_txn(p, &txn);
 }
 
