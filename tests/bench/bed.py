@@ -241,10 +241,7 @@ class Signed:
         self.start(bed)
 
     def options(self, folder):
-        keys = folder / "keys.json"
-        shutil.copy(self.authority.keys / "root.json", keys)
-        os.chmod(keys, 0o644)
-        return f"cell = {self.authority.cell}\nkeys = {keys}\nceiling = {folder}/policy/ceiling.policy\n"
+        return signed_options(self.authority, folder)
 
     def prepare(self, egress):
         pass
@@ -295,6 +292,43 @@ class Signed:
     def settle(self):
         with self.lock:
             self.put({"m": self.cell.named(), "beat": self.cell.beat()}, [])()
+
+
+def signed_options(authority, folder):
+    """Lines of the configuration of a sidecar that believes this authority."""
+    keys = folder / "keys.json"
+    shutil.copy(authority.keys / "root.json", keys)
+    os.chmod(keys, 0o644)
+    return f"cell = {authority.cell}\nkeys = {keys}\nceiling = {folder}/policy/ceiling.policy\n"
+
+
+class Watched(Local):
+    """A policy root that `egressctl authority run` watches and signs into a folder: the change is that of the root."""
+
+    name = "authority run, file signed"
+
+    def __init__(self, bed, leases, as_json=0, **shape):
+        from authority import Authority
+        from many import fill
+        super().__init__(bed, leases, as_json, **shape)
+        folder = bed.folder / f"authority-{len(bed.ending)}"
+        folder.mkdir()
+        self.authority = Authority(folder, cell="c-bench")
+        self.root = self.authority.root
+        fill(self.root, leases, as_json=as_json, **shape)
+        begun = time.monotonic()
+        self.authority.once(seconds=600)
+        self.signed_s = time.monotonic() - begun
+        os.chmod(self.authority.out, 0o755)
+        self.where = f"file:{self.authority.out}"
+        self.authority.run()
+        bed.ending.append(self.authority.stop)
+
+    def options(self, folder):
+        return signed_options(self.authority, folder)
+
+    def prepare(self, egress):
+        pass
 
 
 class Folder(Signed):
@@ -424,4 +458,4 @@ def timed(act, *words):
     return begun, time.monotonic_ns()
 
 
-SOURCES = {"file": Local, "signed": Folder, "etcd": Store}
+SOURCES = {"file": Local, "signed": Folder, "etcd": Store, "authority": Watched}

@@ -79,7 +79,7 @@ def main():
     chosen = bed.parse(words)
     from figures import Report
     report = Report(chosen.json)
-    for name in chosen.source or bed.SOURCES:
+    for name in chosen.source or ("file", "signed", "etcd"):
         for size in chosen.leases or (100, 1000, 10000):
             with bed.Bed() as ground:
                 measure(ground, bed.SOURCES[name](ground, size, as_json=chosen.changed), chosen, report, size)
