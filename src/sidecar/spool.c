@@ -60,19 +60,20 @@ static void name_of(uint64_t number, const char *suffix, char out_name[NAME_ROOM
 
 /* ---- files as a whole ---- */
 
+/* INVALID: it is none of ours, or cannot be read; NO_MEMORY and SYSTEM pass. */
 static enum err read_file(const struct spool *s, uint64_t number, uint8_t **out_bytes, size_t *out_len)
 {
 	char name[NAME_ROOM];
 	uint8_t *bytes;
 	size_t len = 0;
 	struct stat st;
-	ssize_t n;
+	ssize_t n = 0;
 	int fd;
 
 	name_of(number, "", name);
 	fd = openat(s->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
-		return ERR_SYSTEM;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? ERR_SYSTEM : ERR_INVALID;
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_READ_MAX) {
 		close(fd);
 		return ERR_INVALID;
@@ -83,6 +84,10 @@ static enum err read_file(const struct spool *s, uint64_t number, uint8_t **out_
 	close(fd);
 	if (bytes == NULL)
 		return ERR_NO_MEMORY;
+	if (n < 0) {
+		alloc_free(bytes);
+		return ERR_INVALID;
+	}
 	*out_bytes = bytes;
 	*out_len = len;
 	return ERR_OK;
@@ -284,15 +289,12 @@ static enum err recover(struct spool *s, uint64_t number)
 	else if (e != ERR_INVALID)
 		return e;
 	e = ERR_OK;
-	if (end == PARSED_BAD) {
+	if (end == PARSED_BAD || (end == PARSED_MORE && cut_off(s, number, good) != ERR_OK)) {
 		set_aside(s, number);
 	} else {
 		f.bytes = good;
 		mark_lines(s, bytes, good);
-		if (end == PARSED_MORE)
-			e = cut_off(s, number, good);
-		if (e == ERR_OK)
-			e = add_file(s, &f);
+		e = add_file(s, &f);
 		if (e == ERR_OK && f.records == 0)
 			e = remove_file(s, s->file_count - 1);
 	}
@@ -599,7 +601,7 @@ static enum err read_first(struct spool *s, uint8_t **out_bytes, size_t *out_len
 	size_t len = 0, good = 0;
 	enum err e = read_file(s, s->files[0].number, &bytes, &len);
 
-	if (e == ERR_NO_MEMORY || (e == ERR_SYSTEM && errno != ENOENT))
+	if (e == ERR_NO_MEMORY || e == ERR_SYSTEM)
 		return e;
 	if (e == ERR_OK && len >= s->files[0].bytes)
 		len = s->files[0].bytes; /* behind it, only what undo_append could not take back */

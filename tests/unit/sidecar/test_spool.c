@@ -212,8 +212,14 @@ Test(spool, rubbish_in_its_folder_is_left_alone_and_undone_renames_are_removed)
 	fixture_write(fixture_path(folder, "spool/notes"), "mine");
 	fixture_write(fixture_path(folder, "spool/0000000000000003.new"), "half");
 	fixture_write(fixture_path(folder, "spool/0000000000000005"), "");
+	cr_assert_eq(symlink("/etc/passwd", fixture_path(folder, "spool/0000000000000006")), 0);
+	cr_assert_eq(mkdir(fixture_path(folder, "spool/0000000000000007"), 0700), 0);
 	s = start(folder, MUCH);
 	expect_none(s);
+	cr_expect_eq(counts(s).damaged_files, 2);
+	cr_expect_neq(stat(fixture_path(folder, "spool/0000000000000006"), &st), 0);
+	cr_expect_eq(stat(fixture_path(folder, "spool/0000000000000007.bad"), &st), 0);
+	cr_assert_eq(rmdir(fixture_path(folder, "spool/0000000000000007.bad")), 0);
 	cr_expect_eq(stat(fixture_path(folder, "spool/notes"), &st), 0);
 	cr_expect_neq(stat(fixture_path(folder, "spool/0000000000000003.new"), &st), 0);
 	cr_expect_neq(stat(fixture_path(folder, "spool/0000000000000005"), &st), 0);
