@@ -19,6 +19,7 @@
 #include "sidecar/serve_shelf.h"
 
 #define ANSWER_MS 10000
+#define BEAT_ANSWER_MS 2000     /* on its way to a leader that died it is lost: another member takes the next one well before guests notice */
 #define TICK_MS 1000
 #define BEHIND_AGAIN_MS 5000    /* a newer manifest may go away again (a restored store) */
 #define LIST_AGAIN_MS 300000    /* what others broke is mended that late */
@@ -186,7 +187,9 @@ static const struct http_events events = { NULL, on_done };
 
 static enum err post(struct serve_etcd *p, const char *path, struct text body)
 {
-	return etcd_client_post(&p->client, path, body, ANSWER_MS, &events, p, &p->request);
+	unsigned total_ms = p->task == TASK_BEAT ? BEAT_ANSWER_MS : ANSWER_MS;
+
+	return etcd_client_post(&p->client, path, body, total_ms, &events, p, &p->request);
 }
 
 static enum err post_txn(struct serve_etcd *p, struct etcd_txn *txn)
