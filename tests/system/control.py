@@ -96,10 +96,11 @@ class Control:
     def beat(self):
         with self.lock:
             self.beat_seq += 1
-            now = int(time.time() * 1000)
-            self.store.change({"beat": self.envelope("beat", packed({
-                "typ": "egress.beat/1", "epoch": 1, "group": group(CELL), "seq": self.beat_seq, "iat_ms": now, "exp_ms": now + 30000, "keyset": 1,
-                "cells": {CELL: [self.manifest_seq, url64(hashlib.sha256(self.manifest).digest())]}}), "bt")}, [])
+            self.store.change({"beat": self.envelope("beat", self.beat_payload(self.beat_seq, int(time.time() * 1000)), "bt")}, [])
+
+    def beat_payload(self, seq, iat):
+        return packed({"typ": "egress.beat/1", "epoch": 1, "group": group(CELL), "seq": seq, "iat_ms": iat, "exp_ms": iat + 30000, "keyset": 1,
+                       "cells": {CELL: [self.manifest_seq, url64(hashlib.sha256(self.manifest).digest())]}})
 
     def start(self, **leases):
         self.store.change({"keyset": self.keyset()}, [])
