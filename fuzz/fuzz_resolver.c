@@ -575,7 +575,7 @@ static void step(void)
 static void begin(void)
 {
 	struct resolver_options options = { .total_ms = TOTAL_MS, .per_owner_max = 6, .waiting_max = 10, .asking_max = 2 };
-	struct ares_link_options link_options = { .channels = 1 + take() % 3, .misfits_max = 4, .sockets = &w.sockets };
+	struct ares_link_options link_options = { .channels = 1 + take() % 8, .misfits_max = 4, .sockets = &w.sockets };
 
 	w.random_state = take() + 1u;
 	w.loop = loop_create();

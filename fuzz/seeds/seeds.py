@@ -111,7 +111,7 @@ class Resolver:
         self.names = table(self.SOURCE, "names")
 
     def begin(self):
-        return bytes([2, 0])
+        return bytes([5, 0])
 
     def line(self, word, rest, first):
         return getattr(self, "do_" + word)(rest, first)

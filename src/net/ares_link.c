@@ -522,3 +522,8 @@ unsigned ares_link_busy_count(const struct ares_link *l)
 {
 	return l->channel_count - (unsigned)l->idle.count;
 }
+
+unsigned ares_link_channel_count(const struct ares_link *l)
+{
+	return l->channel_count;
+}

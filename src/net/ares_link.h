@@ -70,5 +70,6 @@ void ares_link_cancel(struct ares_link_query *q);
 /* Datagrams and TCP answers dropped so far because they fit no query of ours. */
 uint64_t ares_link_misfit_count(const struct ares_link *l);
 unsigned ares_link_busy_count(const struct ares_link *l);
+unsigned ares_link_channel_count(const struct ares_link *l);
 
 #endif

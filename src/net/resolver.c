@@ -137,10 +137,23 @@ static void release_owner(struct resolver *r, struct owner *o)
 
 /* --- taking turns --- */
 
+/*
+ * Channels that each owner may hold now: as if one more wanted its part, so that who comes next finds some free, however long the names of
+ * the others stay silent. Two at least, so that one family's silence does not hold up the other.
+ */
+static unsigned share(const struct resolver *r)
+{
+	unsigned part = ares_link_channel_count(r->link) / (unsigned)(r->owners.count + 1);
+
+	if (part < 2)
+		part = 2;
+	return part < r->options.asking_max ? part : r->options.asking_max;
+}
+
 /* Line up, or leave the line, after anything changed. */
 static void update_turn(struct resolver *r, struct owner *o)
 {
-	bool wants = o->waiting.count > 0 && o->asking_count < r->options.asking_max;
+	bool wants = o->waiting.count > 0 && o->asking_count < share(r);
 
 	if (!wants)
 		list_remove(&r->turns, &o->turn);
@@ -331,6 +344,9 @@ static void on_pump(void *arg)
 		struct owner *o = CONTAINER_OF(list_pop_front(&r->turns), struct owner, turn);
 		struct question *q = CONTAINER_OF(list_first(&o->waiting), struct question, waiting);
 
+		/* It lined up when there were fewer owners; the end of a question of its own brings it back. */
+		if (o->asking_count >= share(r))
+			continue;
 		stop_waiting(q);
 		ask(q);
 	}

@@ -28,7 +28,7 @@ struct resolver_options {
 	uint64_t try_ms;         /* of one try at one server; 0: 1000 */
 	unsigned waiting_max;    /* questions waiting for a channel, but for a few of each owner; 0: 4096 */
 	unsigned per_owner_max;  /* lookups under way for one owner; 0: 64 */
-	unsigned asking_max;     /* channels that one owner may hold at a time; 0: 16 */
+	unsigned asking_max;     /* channels that one owner may hold at a time, and never so many that none is left; 0: 16 */
 };
 
 /*
