@@ -137,6 +137,18 @@ static void keep(struct session *s, enum family_index i, const struct dns_answer
 		(void)!pins_put(pins, &s->target.name, types[i], answer, false, loop_now_ms(s->worker->loop));
 }
 
+/* Does it hold just what this family is about to dial? */
+static bool is_set_of(const struct pin *pin, const struct family *f)
+{
+	if (pin == NULL || pin->outcome != DNS_OUTCOME_ADDRESSES || pin->addr_count != f->permit_count)
+		return false;
+	for (uint8_t i = 0; i < pin->addr_count; i++) {
+		if (!addr_equal(&pin->addrs[i], &f->permits[i].to.addr))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Keep the set that is about to be dialled until the lease ends. It is whole from then on: a family that had no part in it is not asked. Where
  * there is no room, what could move later is refused.
@@ -155,9 +167,9 @@ static enum reason keep_for_lease(struct session *s, enum family_index i)
 	pin = pins_find(pins, &s->target.name, types[i], now_ms);
 	if (pin != NULL && pin->for_lease)
 		return REASON_ALLOWED;
-	if (pin != NULL && pin->outcome == DNS_OUTCOME_ADDRESSES) {
+	if (is_set_of(pin, f)) {
 		pin_answer(pin, &answer);
-	} else { /* flushed, or never stored */
+	} else { /* flushed meanwhile, or never stored */
 		while (answer.addr_count < f->permit_count) {
 			answer.addrs[answer.addr_count] = f->permits[answer.addr_count].to.addr;
 			answer.addr_count++;
