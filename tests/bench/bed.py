@@ -157,7 +157,8 @@ class Bed:
         folder = self.folder / f"e{len(self.ending)}"
         folder.mkdir()
         one = Held(self, folder, source=source.where, sidecar=source.options(folder), listeners={"main": "tcp:10.200.0.1:1080"}, daemon=(
-            "name_servers = 93.184.215.16\nleases_max = 16384\nrecords =\nconnections_per_lease = 20000\ndns_total_ms = 60000\nconnect_ms = 60000\n"))
+            f"leases_max = {max(16384, source.leases * 5 // 4)}\n"
+            "name_servers = 93.184.215.16\nrecords =\nconnections_per_lease = 20000\ndns_total_ms = 60000\nconnect_ms = 60000\n"))
         one.may_fail = {"egressd", "egress-sidecar"}
         source.prepare(one)
         self.ending.append(one.stop)
@@ -226,6 +227,7 @@ class Signed:
     def __init__(self, bed, leases, as_json=0, cell="c-bench", **shape):
         from authority import Authority
         from many import Cell, fill
+        self.leases = leases
         folder = bed.folder / f"authority-{len(bed.ending)}"
         folder.mkdir()
         self.authority = Authority(folder, cell=cell)
@@ -393,7 +395,7 @@ class Fleet(Signed):
         self.etcd = Etcd(bed, bed.folder / "etcd")
         self.etcd.start()
         bed.ending.append(self.etcd.kill)
-        self.where, self.leases_each = f"etcd://{self.etcd.members()}", leases_each
+        self.where, self.leases, self.leases_each = f"etcd://{self.etcd.members()}", leases_each, leases_each
         keyset = {"keyset": self.authority.documents()["keyset"]}
         self.cells = [Cell(self.authority, keyset, name) for name in self.names]
         self.cell = self.cells[cells // 2]
