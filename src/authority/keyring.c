@@ -20,6 +20,8 @@
 
 #define KEY_FILE_MAX 128
 #define ENDING ".key"
+#define ROOT_FILE "root.json"
+#define NUMBER_MAX 1000000000
 
 enum err keyring_say(char out_reason[KEYRING_REASON_MAX], enum err e, const char *what, const char *name)
 {
@@ -116,21 +118,58 @@ const struct keyring_key *keyring_newest(const struct keyring *ring, const char 
 	return NULL;
 }
 
+static void count_number(const char *id, const char *role, uint64_t *last)
+{
+	size_t len = strlen(role);
+	uint64_t n;
+
+	if (strncmp(id, role, len) == 0 && id[len] == '-' && text_to_u64(text_of(id + len + 1), NUMBER_MAX, &n) && n > *last)
+		*last = n;
+}
+
+/*
+ * The highest number of a role that is in use. Root keys count that root.json names and that are elsewhere: two of one name could not both sign
+ * the keyset that leads from the old root to the new one.
+ */
+static enum err last_number(int folder, const char *role, struct arena *arena, uint64_t *out_last)
+{
+	const char *const *names;
+	struct keyset_doc_root root;
+	struct json_faults faults;
+	struct text text;
+	size_t count;
+	enum err e = files_list(folder, ".", ENDING, arena, &names, &count);
+
+	*out_last = 0;
+	for (size_t i = 0; e == ERR_OK && i < count; i++)
+		count_number(names[i], role, out_last);
+	if (e != ERR_OK || strcmp(role, "root") != 0)
+		return e;
+	e = files_read(folder, ROOT_FILE, KEYRING_ROOT_FILE_MAX, arena, &text);
+	if (e != ERR_OK)
+		return e == ERR_NOT_FOUND ? ERR_OK : e;
+	json_faults_init(&faults, arena);
+	e = keyset_doc_root_read(text, &faults, &root);
+	for (size_t i = 0; e == ERR_OK && i < root.key_count; i++)
+		count_number(root.keys[i].id, role, out_last);
+	return e;
+}
+
 static enum err write_key(int folder, const char *role, char out_id[ENVELOPE_KEY_ID_MAX + 1])
 {
 	char name[ENVELOPE_KEY_ID_MAX + sizeof(ENDING)], text[48];
 	uint8_t private_key[32];
-	struct stat st;
+	struct arena arena;
+	uint64_t last;
 	enum err e;
 
-	for (unsigned n = 1; n < 10000; n++) {
-		snprintf(out_id, ENVELOPE_KEY_ID_MAX + 1, "%s-%u", role, n);
-		snprintf(name, sizeof(name), "%s" ENDING, out_id);
-		if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-			break;
-	}
-	if (errno != ENOENT)
-		return ERR_SYSTEM;
+	arena_init(&arena, 0);
+	e = last_number(folder, role, &arena, &last);
+	arena_finish(&arena);
+	if (e != ERR_OK)
+		return e;
+	snprintf(out_id, ENVELOPE_KEY_ID_MAX + 1, "%s-%u", role, (unsigned)last + 1);
+	snprintf(name, sizeof(name), "%s" ENDING, out_id);
 	e = crypto_random(private_key, sizeof(private_key));
 	if (e == ERR_OK) {
 		crypto_base64url(private_key, sizeof(private_key), text, sizeof(text));
@@ -157,6 +196,17 @@ enum err keyring_add(const char *folder, const char *role, char out_id[ENVELOPE_
 	if (fd >= 0)
 		close(fd);
 	return e;
+}
+
+bool keyring_has_root(const char *folder)
+{
+	int fd = open_folder(folder);
+	struct stat st;
+	bool has = fd >= 0 && fstatat(fd, ROOT_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return has;
 }
 
 void keyring_print_public(struct sink *s, const struct keyring_key *key, bool is_first)
@@ -193,7 +243,7 @@ enum err keyring_write_root(const char *folder, size_t count, size_t threshold, 
 	}
 	sink_text(&s, "}}\n");
 	fd = open_folder(folder);
-	e = fd < 0 ? ERR_SYSTEM : !sink_ok(&s) ? ERR_LIMIT : files_write(fd, "root.json", text, s.len, 0644);
+	e = fd < 0 ? ERR_SYSTEM : !sink_ok(&s) ? ERR_LIMIT : files_write(fd, ROOT_FILE, text, s.len, 0644);
 	if (e != ERR_OK)
 		keyring_say(out_reason, e, "root.json in", folder);
 out:

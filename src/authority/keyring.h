@@ -37,9 +37,11 @@ bool keyring_has_role(const struct keyring_key *key, const char *role);
 /* The last key of a role by id, to sign with; NULL: none is here. */
 const struct keyring_key *keyring_newest(const struct keyring *ring, const char *role);
 
-/* Make one more key of a role; its id goes to out_id. The folder is made when it is missing. */
+/* Make one more key of a role, numbered above those that are known here; its id goes to out_id. The folder is made when it is missing. */
 enum err keyring_add(const char *folder, const char *role, char out_id[ENVELOPE_KEY_ID_MAX + 1],
 		     char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
+/* Is there a root.json? */
+bool keyring_has_root(const char *folder);
 /* Write root.json: the last `count` root keys by id, `threshold` of which must sign. */
 enum err keyring_write_root(const char *folder, size_t count, size_t threshold, char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
 

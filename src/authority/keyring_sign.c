@@ -236,7 +236,7 @@ enum err keyring_sign(const char *folder, const char *out, struct keyring_keyset
 		if (e == ERR_OK)
 			e = keyset->missing > 0 ? ERR_DENIED : write_envelope(&s, "keyset", &envelope);
 		if (e != ERR_OK)
-			keyring_say(out_reason, e, e == ERR_DENIED ? "too few root keys in" : "keyset of", folder);
+			keyring_say(out_reason, e, e == ERR_DENIED ? "too few root keys (holders elsewhere: --propose, then --add) in" : "keyset of", folder);
 	}
 	signing_end(&s);
 	return e;
@@ -298,7 +298,7 @@ enum err keyring_countersign(const char *folder, const char *out, struct keyring
 		if (e == ERR_OK && keyset->missing == 0 && unlinkat(s.out, KEYRING_PROPOSED, 0) != 0)
 			e = ERR_SYSTEM;
 		if (e != ERR_OK)
-			keyring_say(out_reason, e, e == ERR_DENIED ? "no root key that has not signed yet in" : "what is proposed in",
+			keyring_say(out_reason, e, e == ERR_DENIED ? "no key of the old or new root that has not signed yet in" : "what is proposed in",
 				    e == ERR_DENIED ? folder : out);
 	}
 	signing_end(&s);

@@ -55,6 +55,9 @@ static int keygen(struct cli *cli)
 		printf("%s\n", id);
 		return CLI_DONE;
 	}
+	/* A second root is no accident: proxies follow it only when the first one signs it. */
+	if (role == NULL && keyring_has_root(folder))
+		return cli_fail(cli, "%s has a root: --role root makes the next one, --role beat, manifest or lease a new key", folder);
 	for (uint64_t i = 0; i < root_count; i++) {
 		if (keyring_add(folder, "root", id, reason) != ERR_OK)
 			return cli_fail(cli, "%s", reason);

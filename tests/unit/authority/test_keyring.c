@@ -102,6 +102,44 @@ Test(keyring, a_new_root_needs_the_old_one_too)
 	folder_remove(folder);
 }
 
+Test(keyring, a_new_root_is_signed_by_holders_whose_keys_are_elsewhere)
+{
+	struct keyring_keyset keyset = { .exp_ms = 1830000000000 };
+	char folder[64], keys[128], out[128], holder[128], reason[KEYRING_REASON_MAX];
+	struct keyset_doc doc;
+	struct arena arena;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	arena_init(&arena, 0);
+	folder_make(folder);
+	snprintf(keys, sizeof(keys), "%s/keys", folder);
+	snprintf(out, sizeof(out), "%s/out", folder);
+	snprintf(holder, sizeof(holder), "%s/holder", folder);
+	cr_assert_not(keyring_has_root(keys));
+	make(keys, "root", "root-1");
+	cr_assert_eq(keyring_write_root(keys, 1, 1, reason), ERR_OK);
+	cr_assert(keyring_has_root(keys));
+	cr_assert_eq(keyring_sign(keys, out, &keyset, reason), ERR_OK);
+	cr_assert_eq(mkdir(holder, 0700), 0);
+	cr_assert_eq(rename(folder_path(keys, "root-1.key"), folder_path(holder, "root-1.key")), 0);
+	/* Its number stays its own, for root.json knows it. */
+	make(keys, "root", "root-2");
+	cr_assert_eq(keyring_write_root(keys, 1, 1, reason), ERR_OK);
+	cr_assert_eq(keyring_propose(keys, out, &keyset, reason), ERR_OK);
+	cr_assert_eq(keyset.missing, 1);
+	cr_assert_eq(keyring_countersign(holder, out, &keyset, reason), ERR_OK, "%s", reason);
+	cr_assert_eq(keyset.missing, 0);
+	read_keyset(out, &arena, &doc);
+	cr_assert_str_eq(doc.root.keys[0].id, "root-2");
+	/* A key that replaces one is newer than what it replaces, however many are gone. */
+	make(keys, "lease", "lease-1");
+	make(keys, "lease", "lease-2");
+	cr_assert_eq(unlink(folder_path(keys, "lease-1.key")), 0);
+	make(keys, "lease", "lease-3");
+	arena_finish(&arena);
+	folder_remove(folder);
+}
+
 Test(keyring, odd_key_files_are_refused_and_the_newest_counts_by_number)
 {
 	char folder[64], keys[128], reason[KEYRING_REASON_MAX];
