@@ -80,10 +80,20 @@ static const struct keyring_key *key_for(const struct authority_round *r, const 
 	return NULL;
 }
 
+static enum err read_keyset(struct authority_round *r)
+{
+	struct envelope envelope;
+	enum err e = files_read(r->a->out, "keyset", ENVELOPE_MAX, &r->arena, &r->keyset_bytes);
+
+	if (e == ERR_OK && (envelope_read(r->keyset_bytes, &envelope) != ENVELOPE_GOOD ||
+			    keyset_doc_read(envelope.payload, &r->json_faults, &r->keyset) != ERR_OK))
+		e = ERR_INVALID;
+	return e;
+}
+
 /* Finish it also on failure. */
 static enum err round_begin(struct authority_round *r, struct authority *a, uint64_t wall_ms, char out_reason[KEYRING_REASON_MAX])
 {
-	struct envelope envelope;
 	enum err e;
 
 	*r = (struct authority_round){ .a = a, .wall_ms = wall_ms };
@@ -92,10 +102,7 @@ static enum err round_begin(struct authority_round *r, struct authority *a, uint
 	e = keyring_open(&r->ring, a->options.keys, false, out_reason);
 	if (e != ERR_OK)
 		return e;
-	e = files_read(a->out, "keyset", ENVELOPE_MAX, &r->arena, &r->keyset_bytes);
-	if (e == ERR_OK && (envelope_read(r->keyset_bytes, &envelope) != ENVELOPE_GOOD ||
-			    keyset_doc_read(envelope.payload, &r->json_faults, &r->keyset) != ERR_OK))
-		e = ERR_INVALID;
+	e = read_keyset(r);
 	if (e != ERR_OK)
 		return say(out_reason, e, "the keyset (egressctl authority sign makes one)");
 	a->keyset_version = r->keyset.version;
@@ -112,6 +119,18 @@ static void round_finish(struct authority_round *r)
 {
 	keyring_finish(&r->ring);
 	arena_finish(&r->arena);
+}
+
+bool authority_has_new_keyset(struct authority *a)
+{
+	struct authority_round r = { .a = a };
+	bool is_new;
+
+	arena_init(&r.arena, 0);
+	json_faults_init(&r.json_faults, &r.arena);
+	is_new = read_keyset(&r) == ERR_OK && r.keyset.version != a->published_keyset;
+	arena_finish(&r.arena);
+	return is_new;
 }
 
 /* --- one cell --- */
@@ -484,6 +503,8 @@ enum err authority_publish(struct authority *a, uint64_t wall_ms, struct fault_l
 			e = publish_cell(&r, CONTAINER_OF(node, struct authority_cell, node), context);
 	if (e != ERR_OK)
 		say(out_reason, e, "publishing");
+	else
+		a->published_keyset = r.keyset.version;
 	*out_counts = r.counts;
 out:
 	library_finish(&r.library);

@@ -43,6 +43,8 @@ struct authority_counts {
  */
 enum err authority_publish(struct authority *a, uint64_t wall_ms, struct fault_list *faults, struct authority_counts *out_counts,
 			   char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
+/* Was a keyset signed since the last publishing? No beat should name it before cells have it, and leases signed by a key that it knows. */
+bool authority_has_new_keyset(struct authority *a);
 /* Say that control is alive, and which manifest is current. */
 enum err authority_beat(struct authority *a, uint64_t wall_ms, char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
 

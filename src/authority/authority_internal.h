@@ -53,6 +53,7 @@ struct authority {
 	struct hash_key hash;
 	struct list cells;              /* of struct authority_cell, owned */
 	uint64_t beat_seq, keyset_version, epoch;
+	uint64_t published_keyset;      /* that all cells have */
 };
 
 /* One round of publishing; from `cell` on, of one cell. */

@@ -216,7 +216,7 @@ static void turn(struct runner *r)
 	for (;;) {
 		struct pollfd waits[2] = { { .fd = r->notify, .events = POLLIN }, { .fd = r->signals, .events = POLLIN } };
 		uint64_t now_ms = clock_mono_ms();
-		bool is_due = now_ms >= renew_at_ms;
+		bool is_due = now_ms >= renew_at_ms || (now_ms >= beat_at_ms && authority_has_new_keyset(r->authority));
 
 		if (is_due) {
 			publish(r);

@@ -624,6 +624,8 @@ def test_many_cells_of_one_authority_behind_one_publisher(fleet, tls):  # noqa: 
         assert (fleet.ask("plain.test"), fleet.ask()) == (OK, NOT_ALLOWED)
         live = e.guest()
         assert live.open("plain.test", 7000) == OK
+        fleet.authority.ctl("sign", fleet.authority.keys, out)
+        wait_for(lambda: (out / "cells" / second / "keyset").read_bytes() == (out / "keyset").read_bytes(), 8)  # not the 30 s of a look around
         shutil.rmtree(root / "cells" / second)
         assert live.rest() in (b"", b"RESET")
         assert "cell_without_beats" not in one.log()

@@ -215,6 +215,7 @@ Test(authority, each_folder_of_cells_is_one_and_complete_in_itself)
 {
 	struct authority_options options = { .lifetime_ms = 3600000 };
 	static const char *const cells[] = { "c-1", "c-2", "c-3" };
+	struct keyring_keyset keyset = { .exp_ms = NOW + 86400000 };
 	static struct scene s;
 
 	begin(&s);
@@ -250,5 +251,12 @@ Test(authority, each_folder_of_cells_is_one_and_complete_in_itself)
 	cr_assert_eq(s.counts.withdrawn, 1);
 	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-2/m")), "\"leases\":0"));
 	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-3/l/a")), "\"cell\":\"c-3\""));
+	/* A keyset that is signed while it runs is to be published before a beat names it. */
+	cr_assert_not(authority_has_new_keyset(s.authority));
+	cr_assert_eq(keyring_sign(s.keys, s.out, &keyset, s.reason), ERR_OK);
+	cr_assert(authority_has_new_keyset(s.authority));
+	publish(&s, NOW + 2);
+	cr_assert_not(authority_has_new_keyset(s.authority));
+	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-1/keyset")), "\"ver\":2"));
 	end(&s);
 }
