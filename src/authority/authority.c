@@ -223,13 +223,26 @@ static bool is_entry(const struct authority_round *r, const char *id)
 	return r->entry_count > 0 && bsearch(&wanted, r->entries, r->entry_count, sizeof(wanted), by_id) != NULL;
 }
 
+/* May a document be there that no file is of any more? */
+static bool may_withdraw(const struct authority_round *r)
+{
+	bool any = r->changes == NULL || r->counts.faulty > 0;
+
+	for (const struct htab_node *n = htab_next(&r->cell->sources, NULL); n != NULL && !any; n = htab_next(&r->cell->sources, n))
+		any = !CONTAINER_OF(n, const struct authority_source, node)->is_seen;
+	return any;
+}
+
 /* Leases that are not meant any more. */
 static enum err withdraw(struct authority_round *r)
 {
 	const char *const *names;
 	size_t count;
-	enum err e = files_list(r->cell->out, "l", "", &r->cell_arena, &names, &count);
+	enum err e;
 
+	if (!may_withdraw(r))
+		return ERR_OK;
+	e = files_list(r->cell->out, "l", "", &r->cell_arena, &names, &count);
 	for (size_t i = 0; i < count && e == ERR_OK; i++) {
 		char path[512];
 
@@ -483,7 +496,8 @@ static enum err find_cells(struct authority_round *r)
 	return e;
 }
 
-enum err authority_publish(struct authority *a, uint64_t wall_ms, struct fault_list *faults, struct authority_counts *out_counts,
+enum err authority_publish(struct authority *a, uint64_t wall_ms, const struct authority_changes *changes, struct fault_list *faults,
+			   struct authority_counts *out_counts,
 			   char out_reason[KEYRING_REASON_MAX])
 {
 	struct authority_round r;
@@ -495,6 +509,7 @@ enum err authority_publish(struct authority *a, uint64_t wall_ms, struct fault_l
 	if (e != ERR_OK)
 		goto out;
 	r.faults = faults;
+	r.changes = changes;
 	e = a->options.cell == NULL ? find_cells(&r) : ERR_OK;
 	if (e == ERR_OK)
 		e = read_context(&r, context);

@@ -37,11 +37,16 @@ void authority_close(struct authority *a);
 struct authority_counts {
 	size_t leases, written, withdrawn, faulty;
 };
+/* Names of files, whatever their folder, that may have changed since the last round. */
+struct authority_changes {
+	const char *const *names; /* borrowed for the call */
+	size_t count;
+};
 /*
- * Read the policy and write what differs from what is there: rulesets, leases, then the manifest. A faulty lease is withdrawn (its faults go to
+ * Read the policy and write what differs from what is there, of leases only those in `changes` and those that came or went (NULL: all): rulesets, leases, then the manifest. A faulty lease is withdrawn (its faults go to
  * `faults`): no proxy would take it, and the last good one is not what was meant.
  */
-enum err authority_publish(struct authority *a, uint64_t wall_ms, struct fault_list *faults, struct authority_counts *out_counts,
+enum err authority_publish(struct authority *a, uint64_t wall_ms, const struct authority_changes *changes, struct fault_list *faults, struct authority_counts *out_counts,
 			   char out_reason[KEYRING_REASON_MAX]) ATTR_MUST_CHECK;
 /* Was a keyset signed since the last publishing? No beat should name it before cells have it, and leases signed by a key that it knows. */
 bool authority_has_new_keyset(struct authority *a);

@@ -67,6 +67,7 @@ struct authority_round {
 	const struct keyring_key *beat, *manifest, *lease; /* in the ring; NULL: none that the keyset knows */
 	struct library library;
 	uint64_t wall_ms;
+	const struct authority_changes *changes; /* NULL: every file is looked at */
 	struct fault_list *faults;
 	struct authority_counts counts;
 

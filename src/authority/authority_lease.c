@@ -290,16 +290,40 @@ static bool is_same_stamp(const struct authority_stamp *a, const struct authorit
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* Is everything as it was when the file became its document? Marks the rulesets that the document names. */
-static bool is_unchanged(struct authority_round *r, const struct authority_source *s, const struct authority_stamp *in)
+static bool is_named(const struct authority_round *r, const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+
+	for (size_t i = 0; i < r->changes->count; i++)
+		if (strcmp(r->changes->names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Of a file that nobody said changed, no more is asked than whether it was there. */
+static bool is_left_alone(const struct authority_round *r, const struct authority_source *s)
+{
+	static const struct authority_stamp none;
+
+	return r->changes != NULL && !is_same_stamp(&s->in, &none) && !is_named(r, s->path);
+}
+
+/* Are the file and its document as they were when one became the other? */
+static bool is_untouched(const struct authority_round *r, const struct authority_source *s, const struct authority_stamp *in)
 {
 	char name[AUTHORITY_NAME_LEN];
 	struct authority_stamp out;
-	bool is_whole = true;
 
 	snprintf(name, sizeof(name), "l/%s", s->id);
-	if (!is_same_stamp(&s->in, in) || r->wall_ms >= s->renew_at_ms || !authority_look(r->cell->out, name, &out) ||
-	    !is_same_stamp(&s->out, &out))
+	return is_same_stamp(&s->in, in) && authority_look(r->cell->out, name, &out) && is_same_stamp(&s->out, &out);
+}
+
+/* Does the document still hold? Marks the rulesets that it names. */
+static bool is_unchanged(struct authority_round *r, const struct authority_source *s)
+{
+	bool is_whole = true;
+
+	if (r->wall_ms >= s->renew_at_ms)
 		return false;
 	for (size_t i = 0; i < s->ruleset_count; i++)
 		is_whole = authority_use_ruleset(r, s->rulesets[i]) && is_whole;
@@ -390,9 +414,11 @@ enum err authority_keep_lease(struct authority_round *r, const char *path)
 	struct authority_stamp in;
 	enum err e = ERR_OK;
 
+	if (s != NULL && is_left_alone(r, s) && is_unchanged(r, s))
+		return add_entry(r, s);
 	if (!authority_look(r->a->root, path, &in))
 		return ERR_NOT_FOUND;
-	if (s != NULL && is_unchanged(r, s, &in))
+	if (s != NULL && is_untouched(r, s, &in) && is_unchanged(r, s))
 		return add_entry(r, s);
 	if (s == NULL)
 		e = new_source(r, path, &s);

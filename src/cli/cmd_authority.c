@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #define BEAT_MS 1000
 #define GATHER_MS 5      /* events of one change come in bursts */
 #define RENEW_MS 30000   /* leases without an end of their own are looked at so often */
+#define NAMES_MAX 64
 #define DAY_MS 86400000ULL
 #define EVENTS (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE)
 
@@ -108,6 +110,10 @@ struct runner {
 	bool has_cells;   /* the root has a folder for each */
 	int notify, signals;
 	bool has_failed; /* the last try, which was said */
+	/* Files that events named since the last round; more than that, or something else: all are looked at. */
+	char names[NAMES_MAX][NAME_MAX + 1];
+	size_t name_count;
+	bool is_all;
 };
 
 static void say_faults(const struct fault_list *faults)
@@ -132,13 +138,20 @@ static void publish(struct runner *r)
 	char reason[KEYRING_REASON_MAX];
 	struct authority_counts counts;
 	struct fault_list faults;
+	const char *names[NAMES_MAX];
+	struct authority_changes changes = { names, r->name_count };
 	struct arena arena;
 	uint64_t began_ms = clock_mono_ms();
 	enum err e;
 
 	arena_init(&arena, 0);
 	fault_list_init(&faults, &arena);
-	e = authority_publish(r->authority, clock_wall_ms(), &faults, &counts, reason);
+	for (size_t i = 0; i < r->name_count; i++)
+		names[i] = r->names[i];
+	e = authority_publish(r->authority, clock_wall_ms(), r->is_all ? NULL : &changes, &faults, &counts, reason);
+	/* What failed is not known to be done. */
+	r->is_all = e != ERR_OK;
+	r->name_count = 0;
 	say_failure(r, e, reason);
 	if (e == ERR_OK && (counts.written > 0 || counts.withdrawn > 0)) {
 		say_faults(&faults);
@@ -207,21 +220,49 @@ static bool open_waits(struct runner *r)
 	return r->notify >= 0 && r->signals >= 0 && watch_folders(r);
 }
 
+/* Take note of what changed; false: nothing that matters did. */
+static bool read_events(struct runner *r)
+{
+	_Alignas(struct inotify_event) char bytes[16384];
+	bool any = false;
+	ssize_t len;
+
+	while ((len = read(r->notify, bytes, sizeof(bytes))) > 0) {
+		for (ssize_t at = 0; at < len;) {
+			const struct inotify_event *event = (const void *)(bytes + at);
+
+			at += (ssize_t)(sizeof(*event) + event->len);
+			/* Files aside begin with a dot; nothing reads them. */
+			if (event->len > 0 && event->name[0] == '.')
+				continue;
+			any = true;
+			if (event->len == 0 || (event->mask & IN_ISDIR) != 0 || r->name_count == NAMES_MAX)
+				r->is_all = true;
+			else
+				snprintf(r->names[r->name_count++], NAME_MAX + 1, "%s", event->name);
+		}
+	}
+	return any;
+}
+
 /* Until a signal: publish what changes, beat each second. */
 static void turn(struct runner *r)
 {
 	uint64_t beat_at_ms = 0, renew_at_ms = 0;
-	char events[16384];
+	bool has_changed = false;
 
 	for (;;) {
 		struct pollfd waits[2] = { { .fd = r->notify, .events = POLLIN }, { .fd = r->signals, .events = POLLIN } };
 		uint64_t now_ms = clock_mono_ms();
-		bool is_due = now_ms >= renew_at_ms || (now_ms >= beat_at_ms && authority_has_new_keyset(r->authority));
+		bool is_due = has_changed || now_ms >= renew_at_ms || (now_ms >= beat_at_ms && authority_has_new_keyset(r->authority));
 
-		if (is_due) {
-			publish(r);
+		if (now_ms >= renew_at_ms) {
+			r->is_all = true;
 			renew_at_ms = now_ms + RENEW_MS;
 		}
+		if (is_due)
+			publish(r);
+		has_changed = false;
 		if (is_due || now_ms >= beat_at_ms) {
 			beat(r);
 			beat_at_ms = now_ms + BEAT_MS;
@@ -234,22 +275,21 @@ static void turn(struct runner *r)
 		if ((waits[0].revents & POLLIN) == 0)
 			continue;
 		poll(NULL, 0, GATHER_MS);
-		while (read(r->notify, events, sizeof(events)) > 0)
-			;
+		has_changed = read_events(r);
 		if (!watch_folders(r))
 			cli_fail(r->cli, "cannot watch all of %s: %s", r->root, strerror(errno));
-		renew_at_ms = 0;
 	}
 }
 
 static int run(struct cli *cli)
 {
 	struct authority_options options = { .keys = NULL };
-	struct runner runner = { .cli = cli, .notify = -1, .signals = -1 };
+	static struct runner runner = { .notify = -1, .signals = -1, .is_all = true };
 	uint64_t lifetime_s = 86400;
 	char reason[KEYRING_REASON_MAX];
 	bool is_once = cli_take_flag(cli, "--once"), is_ready;
 
+	runner.cli = cli;
 	runner.has_cells = cli_take_flag(cli, "--cells");
 	options.report_allowed = cli_take_flag(cli, "--report-allowed");
 	cli_take_value(cli, "--cell", &options.cell);

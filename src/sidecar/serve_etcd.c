@@ -25,6 +25,7 @@
 #define LIST_AGAIN_MS 300000    /* what others broke is mended that late */
 #define BEAT_PATIENCE_MS 2000   /* a beat waits so long for the change that it names */
 #define LEFT_OUT_BEFORE_WORDS 5
+#define SAID_MAX 200             /* bytes of a refusal that are logged */
 #define BODY_MAX (4u << 20)
 
 enum task { TASK_NONE, TASK_LOGIN, TASK_KEYSET_READ, TASK_KEYSET_WRITE, TASK_BEAT, TASK_LIST, TASK_CHANGE };
@@ -489,8 +490,13 @@ static void on_done(void *arg, const struct http_outcome *outcome)
 		if (p->task == TASK_LIST && p->page_limit > 1)
 			p->page_limit = p->page_limit / 4 == 0 ? 1 : p->page_limit / 4;
 		fail(p, FRAMES_BREAK_TOO_LONG, outcome->error);
-	} else if (outcome->end != HTTP_END_ANSWERED || outcome->status != 200) {
+	} else if (outcome->end != HTTP_END_ANSWERED) {
 		fail(p, etcd_client_break(outcome), outcome->error);
+	} else if (outcome->status != 200) {
+		char said[SAID_MAX];
+
+		text_escape(outcome->body, said, sizeof(said));
+		fail(p, etcd_client_break(outcome), said);
 	} else {
 		e = take_answer(p, outcome->body);
 		if (e != ERR_OK) {

@@ -504,6 +504,17 @@ def test_rude_and_slow_clients_are_answered_or_left_and_disturb_nobody(fleet, tl
     assert one.process.poll() is None
 
 
+def test_no_more_clients_than_are_wanted(fleet, tls):  # noqa: F811
+    fleet.authority.once()
+    one = fleet.https(tls, clients_max=3)
+    here = [fleet.reader() for _ in range(3)]
+    with pytest.raises((OSError, ssl.SSLError)):
+        fleet.reader().get(f"/v1/cells/{CELL}/stream", "wait=0")
+    assert "clients_max are here" in one.log()
+    here.pop().close()
+    wait_for(fleet.is_served, 10)
+
+
 def test_two_hundred_readers_hear_of_a_change(fleet, tls):  # noqa: F811
     fleet.authority.run()
     one = fleet.https(tls)

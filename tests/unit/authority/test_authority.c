@@ -54,17 +54,22 @@ static void end(struct scene *s)
 	folder_remove(s->folder);
 }
 
-static void publish(struct scene *s, uint64_t wall_ms)
+static void publish_changes(struct scene *s, uint64_t wall_ms, const struct authority_changes *changes)
 {
 	struct fault_list faults;
 	struct arena arena;
 
 	arena_init(&arena, 0);
 	fault_list_init(&faults, &arena);
-	cr_assert_eq(authority_publish(s->authority, wall_ms, &faults, &s->counts, s->reason), ERR_OK, "%s", s->reason);
+	cr_assert_eq(authority_publish(s->authority, wall_ms, changes, &faults, &s->counts, s->reason), ERR_OK, "%s", s->reason);
 	s->faults = faults.error_count;
 	arena_finish(&arena);
 	cr_assert_eq(authority_beat(s->authority, wall_ms, s->reason), ERR_OK, "%s", s->reason);
+}
+
+static void publish(struct scene *s, uint64_t wall_ms)
+{
+	publish_changes(s, wall_ms, NULL);
 }
 
 /* The number of a document in the folder; 0: it is not there. */
@@ -258,5 +263,42 @@ Test(authority, each_folder_of_cells_is_one_and_complete_in_itself)
 	publish(&s, NOW + 2);
 	cr_assert_not(authority_has_new_keyset(s.authority));
 	cr_assert_not_null(strstr(folder_read(folder_path(s.out, "cells/c-1/keyset")), "\"ver\":2"));
+	end(&s);
+}
+
+Test(authority, looks_at_files_that_are_named_and_at_what_came_or_went)
+{
+	const char *const names[] = { "a.policy" };
+	const struct authority_changes none = { NULL, 0 }, a = { names, 1 };
+	static struct scene s;
+
+	begin(&s);
+	folder_write(folder_path(s.policy, "leases/a.policy"), LEASE("a"));
+	folder_write(folder_path(s.policy, "leases/b.policy"), LEASE("b"));
+	publish(&s, NOW);
+	usleep(1200000);
+	publish(&s, NOW + 1);
+	folder_write(folder_path(s.policy, "leases/a.policy"), LEASE("a") "deny x.example\n");
+	folder_write(folder_path(s.policy, "leases/b.policy"), LEASE("b") "deny x.example\n");
+	publish_changes(&s, NOW + 2, &none);
+	cr_assert_eq(s.counts.written, 0);
+	publish_changes(&s, NOW + 3, &a);
+	cr_assert_eq(s.counts.written, 2);
+	cr_assert_eq(number_of(&s, "l/a"), NOW + 3);
+	publish(&s, NOW + 4);
+	cr_assert_eq(number_of(&s, "l/b"), NOW + 4);
+	cr_assert_eq(number_of(&s, "l/a"), NOW + 3);
+	/* Files that come and go are seen in any case, and so is the end of half a lifetime. */
+	usleep(1200000);
+	publish(&s, NOW + 5);
+	folder_write(folder_path(s.policy, "leases/c.policy"), LEASE("c"));
+	unlink(folder_path(s.policy, "leases/a.policy"));
+	publish_changes(&s, NOW + 6, &none);
+	cr_assert_eq(s.counts.leases, 2);
+	cr_assert_eq(s.counts.withdrawn, 1);
+	cr_assert_eq(number_of(&s, "l/a"), 0);
+	cr_assert_eq(number_of(&s, "l/c"), NOW + 6);
+	publish_changes(&s, NOW + 1900000, &none);
+	cr_assert_eq(number_of(&s, "l/b"), NOW + 1900000);
 	end(&s);
 }
