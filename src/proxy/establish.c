@@ -34,6 +34,7 @@ struct family {
 	enum reason reason;     /* UNUSABLE: why */
 	bool forbids_name;      /* UNUSABLE: a special address refuses the name, whatever the other family says */
 	bool only_nat64;        /* UNUSABLE: nothing but undeclared NAT64 spoke against it */
+	bool from_pin;          /* nobody was asked */
 	struct resolver_lookup *lookup; /* owned while WAITING for the resolver */
 	uint8_t permit_count;
 	struct permit permits[DNS_ANSWER_ADDRS_MAX];
@@ -181,6 +182,21 @@ static enum reason keep_for_lease(struct session *s, enum family_index i)
 	return e == ERR_LIMIT ? REASON_DNS_BUDGET : REASON_RESOURCE;
 }
 
+/*
+ * A family without addresses beside one that has some is absent for as long as those are kept at least, whatever its zone says: or each
+ * connection would be a question, which costs time and budget and tells the zone what the pins of the other family keep back.
+ */
+static void keep_absence(struct session *s, enum family_index i)
+{
+	struct dns_answer answer = { .outcome = DNS_OUTCOME_NO_ADDRESS, .canonical = s->target.name, .ttl_s = PINS_TTL_MIN_S };
+	struct pins *pins = lease_home_pins(s->home, &s->worker->world->options);
+	uint64_t now_ms = loop_now_ms(s->worker->loop);
+	const struct pin *pin = pins == NULL ? NULL : pins_find(pins, &s->target.name, types[i], now_ms);
+
+	if (pin != NULL && s->verdict.pin != RULE_PIN_CONNECTION && pin->outcome == DNS_OUTCOME_NO_ADDRESS && pin->ttl_s < PINS_TTL_MIN_S)
+		(void)!pins_put(pins, &s->target.name, types[i], &answer, false, now_ms);
+}
+
 static void on_answer(struct session *s, enum family_index i, const struct dns_answer *answer)
 {
 	struct establish *e = s->establish;
@@ -237,6 +253,7 @@ static bool settle_from_pins(struct session *s)
 		metrics_add(s->worker->metrics, METRIC_DNS_PIN_HITS, 1);
 		if (answer.outcome == DNS_OUTCOME_ADDRESSES)
 			s->establish->from_pins = true;
+		s->establish->family[i].from_pin = true;
 		settle(s, &s->establish->family[i], &answer);
 	}
 	return is_whole;
@@ -389,6 +406,8 @@ static void dial_usable(struct session *s)
 				why = reason_stronger(why, keep_for_lease(s, (enum family_index)i));
 		} else if (f->only_nat64) {
 			s->nat64_dropped = true; /* step 4 */
+		} else if (f->state == FAMILY_UNUSABLE && f->reason == REASON_DNS_NO_ADDRESS && !f->from_pin) {
+			keep_absence(s, (enum family_index)i);
 		}
 	}
 	if (why == REASON_ALLOWED)
