@@ -59,7 +59,7 @@ static void note_bad(struct signed_set *s, struct signed_lease *lease, const str
 }
 
 /* What stands in *from becomes the good or the bad document of its lease. */
-void signed_examine_lease(struct signed_set *s, struct signed_lease *lease, struct stored *from)
+bool signed_examine_lease(struct signed_set *s, struct signed_lease *lease, struct stored *from)
 {
 	struct stored taken = *from, *into;
 	enum accept_result result;
@@ -86,6 +86,7 @@ void signed_examine_lease(struct signed_set *s, struct signed_lease *lease, stru
 	signed_shelf_mark(&s->shelf.dirty, &lease->dirty);
 	s->is_match_due = true;
 	accept_doc_finish(&doc);
+	return result == ACCEPT_OK;
 }
 
 /* Whoever was compiled without it is compiled again. */

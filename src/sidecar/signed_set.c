@@ -10,6 +10,9 @@
 #include "base/alloc.h"
 #include "sidecar/signed_set_internal.h"
 
+/* A signature that is none costs as much as one: a store full of them must not hold up beats and commands. Half a second of them. */
+#define REFUSED_AT_ONCE 4000
+
 enum err signed_set_create(struct accept *accept, struct ceiling *ceiling, struct signed_set **out_set)
 {
 	struct signed_set *s = alloc_zeroed(sizeof(*s));
@@ -203,15 +206,17 @@ static void examine_again(struct signed_set *s, struct signed_lease *lease)
 void signed_set_examine(struct signed_set *s, bool all)
 {
 	struct list_node *node;
+	size_t refused = 0;
 
 	while ((node = list_pop_front(&s->shelf.pending_rulesets)) != NULL)
 		signed_examine_ruleset(s, CONTAINER_OF(node, struct signed_ruleset, pending));
 	for (size_t i = 0; all && i < s->shelf.ordered_count; i++)
 		examine_again(s, s->shelf.ordered[i]);
-	while ((node = list_pop_front(&s->shelf.pending)) != NULL) {
+	while (refused < REFUSED_AT_ONCE && (node = list_pop_front(&s->shelf.pending)) != NULL) {
 		struct signed_lease *lease = CONTAINER_OF(node, struct signed_lease, pending);
 
-		signed_examine_lease(s, lease, &lease->put);
+		if (!signed_examine_lease(s, lease, &lease->put))
+			refused++;
 	}
 }
 

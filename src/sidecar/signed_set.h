@@ -34,7 +34,7 @@ void signed_set_end(struct signed_set *s);
 /* What is stored under "l/<lease>" or "r/<hex>"; copied. Beyond the limits it is dropped and counted. */
 void signed_set_put(struct signed_set *s, struct text key, struct text bytes);
 void signed_set_del(struct signed_set *s, struct text key);
-/* Examine what was put since; with `all` everything again (the keyset is another). */
+/* Examine what was put since; with `all` everything again (the keyset is another). Of many that are refused the rest waits for the next call. */
 void signed_set_examine(struct signed_set *s, bool all);
 /* The ceiling is another: everything is compiled again. */
 void signed_set_recompile(struct signed_set *s);

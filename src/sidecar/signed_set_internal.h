@@ -112,7 +112,8 @@ struct signed_set {
 	const struct emitted **offered_rulesets; /* owned */
 };
 
-void signed_examine_lease(struct signed_set *s, struct signed_lease *lease, struct stored *from);
+/* False: it was refused. */
+bool signed_examine_lease(struct signed_set *s, struct signed_lease *lease, struct stored *from);
 void signed_examine_ruleset(struct signed_set *s, struct signed_ruleset *ruleset);
 /* Say what is wrong with a lease, or with NULL that nothing is. */
 void signed_examine_say(struct signed_set *s, struct signed_lease *lease, const char *code, const char *pointer, const char *why);

@@ -12,6 +12,7 @@ from lab import wait_for
 from liar import Liar
 from socks import FAILURE, NOT_ALLOWED, OK
 from test_etcd import Fleet as EtcdFleet
+from test_failures import spoilt
 from test_https import Plane, tls  # noqa: F401 (a fixture)
 from test_signed import fleet  # noqa: F401 (a fixture)
 
@@ -157,6 +158,24 @@ def test_a_million_keys_end_in_refusal_within_bounded_memory(lied_to):
     z.etcd.more = None
     wait_for(lambda: z.ask() == OK, 60)
     assert z.e.metric("egress_control_not_stored_total") > 0
+
+
+def test_signatures_that_are_none_by_the_thousand_hold_up_neither_guests_nor_commands(lied_to):
+    z = lied_to
+    bad = spoilt(z.control.envelope("lease", z.control.lease_payload("ls_one", 9, WIDE), "ls"))
+    z.etcd.more = lambda: ((f"l/x{i}", bad) for i in range(40000))
+    refused, slowest = 'egress_control_documents_total{type="lease",result="signature"}', 0
+    z.etcd.cancel()
+    until = time.monotonic() + 60
+    while z.e.metric(refused) < 40000 and time.monotonic() < until:
+        asked = time.monotonic()
+        assert z.e.ctl("sidecar").returncode in (0, 1)
+        slowest = max(slowest, time.monotonic() - asked)
+        time.sleep(0.1)
+    assert z.e.metric(refused) >= 40000
+    # All of them at once take more than ten seconds here.
+    assert slowest < 6
+    wait_for(lambda: z.ask() == OK and z.ask("plain.test") == NOT_ALLOWED, 10)
 
 
 @pytest.mark.parametrize("where", ["watch", "list"])
