@@ -41,6 +41,7 @@ unit_sidecar_SOURCES = \
 	tests/unit/sidecar/test_report.c \
 	tests/unit/sidecar/served.c tests/unit/sidecar/served.h \
 	tests/unit/sidecar/test_serve_cell.c \
+	tests/unit/sidecar/test_serve_etcd.c \
 	tests/unit/sidecar/test_serve_feed.c \
 	tests/unit/sidecar/test_serve_plan.c \
 	tests/unit/sidecar/test_serve_reports.c \
