@@ -7,26 +7,6 @@
 
 #define ALIGN 8u
 
-static const size_t record_len[LAYOUT_TABLE_COUNT] = {
-	[LAYOUT_STRINGS] = 1,
-	[LAYOUT_RULES] = sizeof(struct layout_rule),
-	[LAYOUT_PORTS] = sizeof(struct layout_ports),
-	[LAYOUT_PLACES] = sizeof(struct layout_place),
-	[LAYOUT_LABEL_SLOTS] = sizeof(struct layout_label_slot),
-	[LAYOUT_LABEL_ENTRIES] = sizeof(struct layout_label_entry),
-	[LAYOUT_PREFIX_GROUPS] = sizeof(struct layout_prefix_group),
-	[LAYOUT_PREFIXES] = sizeof(struct layout_prefix),
-	[LAYOUT_RULE_REFS] = sizeof(uint32_t),
-	[LAYOUT_ANY_REFS] = sizeof(uint32_t),
-	[LAYOUT_LEASES] = sizeof(struct layout_lease),
-	[LAYOUT_SOURCES] = sizeof(struct layout_source),
-	[LAYOUT_TOKENS] = sizeof(struct layout_token),
-	[LAYOUT_RULESETS] = sizeof(struct layout_id),
-	[LAYOUT_EXCEPTIONS] = sizeof(struct layout_exception),
-	[LAYOUT_ROOT_LEASES] = sizeof(struct layout_root_lease),
-	[LAYOUT_ROOT_INFO] = sizeof(struct layout_root),
-};
-
 void emitter_init(struct emitter *e, enum layout_kind kind)
 {
 	*e = (struct emitter){ .kind = kind, .failed = ERR_OK };
@@ -70,11 +50,11 @@ uint32_t emitter_add(struct emitter *e, enum layout_table table, const void *rec
 
 	if (e->failed != ERR_OK || count == 0)
 		return 0;
-	bytes = grow(e, t->bytes, t->count, count, record_len[table], &t->capacity);
+	bytes = grow(e, t->bytes, t->count, count, layout_record_size(table), &t->capacity);
 	if (bytes == NULL)
 		return 0;
 	t->bytes = bytes;
-	memcpy(t->bytes + first * record_len[table], records, count * record_len[table]);
+	memcpy(t->bytes + first * layout_record_size(table), records, count * layout_record_size(table));
 	t->count += count;
 	return (uint32_t)first;
 }
@@ -191,7 +171,7 @@ enum err emitter_seal(struct emitter *e, struct emitted *out_segment)
 		if (e->table[t].count == 0)
 			continue;
 		header.table[t] = (struct layout_span){ (uint32_t)size, (uint32_t)e->table[t].count };
-		size += aligned(e->table[t].count * record_len[t]);
+		size += aligned(e->table[t].count * layout_record_size(t));
 		if (size > LAYOUT_SEGMENT_MAX)
 			return ERR_LIMIT;
 	}
@@ -204,7 +184,7 @@ enum err emitter_seal(struct emitter *e, struct emitted *out_segment)
 	memcpy(segment.bytes, &header, sizeof(header));
 	for (unsigned t = 0; t < LAYOUT_TABLE_COUNT; t++)
 		if (e->table[t].count > 0)
-			memcpy(segment.bytes + header.table[t].offset, e->table[t].bytes, e->table[t].count * record_len[t]);
+			memcpy(segment.bytes + header.table[t].offset, e->table[t].bytes, e->table[t].count * layout_record_size(t));
 	err = crypto_sha256(segment.bytes, segment.len, segment.id);
 	if (err != ERR_OK) {
 		emitted_finish(&segment);

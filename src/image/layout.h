@@ -21,25 +21,30 @@
 
 enum layout_kind { LAYOUT_RULESET = 1, LAYOUT_LEASE = 2, LAYOUT_CEILING = 3, LAYOUT_ROOT = 4 };
 
-/* Tables of a segment. A kind that has no use for one leaves it empty. */
+/* Tables of a segment in their order, and what a record of each is. A kind that has no use for one leaves it empty. */
+#define LAYOUT_TABLES(TABLE)                                                                                                      \
+	TABLE(STRINGS, char)                            /* all text, each followed by a zero byte */                              \
+	TABLE(RULES, struct layout_rule)                /* in source order */                                                     \
+	TABLE(PORTS, struct layout_ports)                                                                                         \
+	TABLE(PLACES, struct layout_place)                                                                                        \
+	TABLE(LABEL_SLOTS, struct layout_label_slot)    /* open addressing, a power of two or empty */                            \
+	TABLE(LABEL_ENTRIES, struct layout_label_entry)                                                                           \
+	TABLE(PREFIX_GROUPS, struct layout_prefix_group) /* ascending by family then length; they cover PREFIXES in order */      \
+	TABLE(PREFIXES, struct layout_prefix)           /* sorted inside its group */                                             \
+	TABLE(RULE_REFS, uint32_t)                      /* rule numbers, ascending within each use */                             \
+	TABLE(ANY_REFS, uint32_t)                       /* rules with host ANY */                                                 \
+	TABLE(LEASES, struct layout_lease)              /* LEASE: exactly one */                                                  \
+	TABLE(SOURCES, struct layout_source)            /* LEASE */                                                               \
+	TABLE(TOKENS, struct layout_token)              /* LEASE */                                                               \
+	TABLE(RULESETS, struct layout_id)               /* LEASE: shared rulesets, in order */                                    \
+	TABLE(EXCEPTIONS, struct layout_exception)      /* CEILING */                                                             \
+	TABLE(ROOT_LEASES, struct layout_root_lease)    /* ROOT: sorted by id text */                                             \
+	TABLE(ROOT_INFO, struct layout_root)            /* ROOT: exactly one */
+
 enum layout_table {
-	LAYOUT_STRINGS,       /* char: all text, each followed by a zero byte */
-	LAYOUT_RULES,         /* struct layout_rule, in source order */
-	LAYOUT_PORTS,         /* struct layout_ports */
-	LAYOUT_PLACES,        /* struct layout_place */
-	LAYOUT_LABEL_SLOTS,   /* struct layout_label_slot: open addressing, a power of two or empty */
-	LAYOUT_LABEL_ENTRIES, /* struct layout_label_entry */
-	LAYOUT_PREFIX_GROUPS, /* struct layout_prefix_group, ascending by family then length; they cover LAYOUT_PREFIXES in order */
-	LAYOUT_PREFIXES,      /* struct layout_prefix, sorted inside its group */
-	LAYOUT_RULE_REFS,     /* uint32_t: rule numbers, ascending within each use */
-	LAYOUT_ANY_REFS,      /* uint32_t: rules with host ANY */
-	LAYOUT_LEASES,        /* LEASE: exactly one struct layout_lease */
-	LAYOUT_SOURCES,       /* LEASE: struct layout_source */
-	LAYOUT_TOKENS,        /* LEASE: struct layout_token */
-	LAYOUT_RULESETS,      /* LEASE: struct layout_id of shared rulesets, in order */
-	LAYOUT_EXCEPTIONS,    /* CEILING: struct layout_exception */
-	LAYOUT_ROOT_LEASES,   /* ROOT: struct layout_root_lease, sorted by id text */
-	LAYOUT_ROOT_INFO,     /* ROOT: exactly one struct layout_root */
+#define TABLE(name, record) LAYOUT_##name,
+	LAYOUT_TABLES(TABLE)
+#undef TABLE
 	LAYOUT_TABLE_COUNT,
 };
 
@@ -230,6 +235,18 @@ static inline bool layout_id_is_none(const struct layout_id *id)
 	static const struct layout_id none;
 
 	return memcmp(id->bytes, none.bytes, LAYOUT_ID_LEN) == 0;
+}
+
+/* Bytes of a record. */
+static inline uint32_t layout_record_size(enum layout_table table)
+{
+	static const uint32_t sizes[] = {
+#define TABLE(name, record) [LAYOUT_##name] = sizeof(record),
+		LAYOUT_TABLES(TABLE)
+#undef TABLE
+	};
+
+	return sizes[table];
 }
 
 /* Both halves of the treaty are little-endian and agree on every size. */

@@ -10,26 +10,6 @@
 #include "decision/record.h"
 #include "decision/verdict.h"
 
-static const uint32_t record_size[LAYOUT_TABLE_COUNT] = {
-	[LAYOUT_STRINGS] = 1,
-	[LAYOUT_RULES] = sizeof(struct layout_rule),
-	[LAYOUT_PORTS] = sizeof(struct layout_ports),
-	[LAYOUT_PLACES] = sizeof(struct layout_place),
-	[LAYOUT_LABEL_SLOTS] = sizeof(struct layout_label_slot),
-	[LAYOUT_LABEL_ENTRIES] = sizeof(struct layout_label_entry),
-	[LAYOUT_PREFIX_GROUPS] = sizeof(struct layout_prefix_group),
-	[LAYOUT_PREFIXES] = sizeof(struct layout_prefix),
-	[LAYOUT_RULE_REFS] = sizeof(uint32_t),
-	[LAYOUT_ANY_REFS] = sizeof(uint32_t),
-	[LAYOUT_LEASES] = sizeof(struct layout_lease),
-	[LAYOUT_SOURCES] = sizeof(struct layout_source),
-	[LAYOUT_TOKENS] = sizeof(struct layout_token),
-	[LAYOUT_RULESETS] = sizeof(struct layout_id),
-	[LAYOUT_EXCEPTIONS] = sizeof(struct layout_exception),
-	[LAYOUT_ROOT_LEASES] = sizeof(struct layout_root_lease),
-	[LAYOUT_ROOT_INFO] = sizeof(struct layout_root),
-};
-
 #define RULE_TABLES                                                                               \
 	(BIT(LAYOUT_STRINGS) | BIT(LAYOUT_RULES) | BIT(LAYOUT_PORTS) | BIT(LAYOUT_PLACES) |       \
 	 BIT(LAYOUT_LABEL_SLOTS) | BIT(LAYOUT_LABEL_ENTRIES) | BIT(LAYOUT_PREFIX_GROUPS) |        \
@@ -57,7 +37,7 @@ static const char *verify_tables(const struct segment *s)
 		return "the kind is unknown";
 	for (unsigned t = 0; t < LAYOUT_TABLE_COUNT; t++) {
 		const struct layout_span *span = &h->table[t];
-		uint64_t len = (uint64_t)span->count * record_size[t];
+		uint64_t len = (uint64_t)span->count * layout_record_size(t);
 
 		if (span->count == 0) {
 			if (span->offset != 0)
