@@ -44,6 +44,7 @@ static void root_drop(struct root *root)
 	}
 	root->file_count = 0;
 	root->has_moved = false;
+	root->is_any_other = true;
 	root_view_finish(&root->view);
 	library_finish(&root->library);
 	library_init(&root->library, read_preset, root, root->report_allowed);
@@ -267,10 +268,12 @@ static enum err refresh_compiled(struct root *root, const struct root_listing *l
 		err = refresh_files(root, listing);
 	/* Rivals may be anywhere. */
 	is_all = listing->is_whole || root->has_moved;
+	root->is_any_other = root->is_any_other || root->has_moved;
 	if (err == ERR_OK && root->has_moved)
 		err = move_files(root);
 	if (err == ERR_OK)
 		err = is_all ? link_files(root, ceiling_changed, &changed) : link_listed(root, listing);
+	root->is_any_other = root->is_any_other || (is_all && root->has_changed);
 	if (err == ERR_OK)
 		err = root_view_build(root, is_all);
 	root_names_finish(&changed);
@@ -416,6 +419,7 @@ enum err root_open(const char *path, const struct root_options *options, struct 
 	root = alloc_zeroed(sizeof(*root));
 	if (root == NULL)
 		return ERR_NO_MEMORY;
+	root->is_any_other = true;
 	arena_init(&root->ceiling.arena, 0);
 	fault_list_init(&root->ceiling.faults, &root->ceiling.arena);
 	root->source.trust_check = options->trust_check;

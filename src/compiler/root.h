@@ -67,6 +67,12 @@ size_t root_lease_count(const struct root *root);
 /* Sorted by id. */
 const struct root_lease *root_lease_at(const struct root *root, size_t index);
 const struct root_lease *root_lease_find(const struct root *root, const char *id);
+/*
+ * Whose segment may be another than at the last root_note_taken: numbers for root_lease_at, each once. False: anybody's, and there may be
+ * other leases. Borrowed until the next call that looks at files.
+ */
+bool root_others(const struct root *root, const size_t **out_numbers, size_t *out_count);
+void root_note_taken(struct root *root);
 /* Shared rulesets in use, each once. */
 size_t root_ruleset_count(const struct root *root);
 const struct emitted *root_ruleset_at(const struct root *root, size_t index);

@@ -10,6 +10,7 @@
 
 #define ROOT_PATH_MAX 3800
 #define ROOT_FILE_NAME_MAX 255
+#define ROOT_OTHERS_MAX 64
 
 /* Names of presets: those a file depends on, or those that changed. */
 struct root_names {
@@ -117,6 +118,9 @@ struct root {
 	bool has_moved;           /* that is not so by now: see root_place_files */
 	bool has_changed;         /* some segment is new or gone since the last refresh */
 	struct root_view view;
+	bool is_any_other;        /* since root_note_taken; else these leases of the view alone */
+	size_t others[ROOT_OTHERS_MAX];
+	size_t other_count;
 	struct root_listing pass; /* under way while in_pass */
 	bool in_pass;
 	bool is_overtaken;        /* something was looked at since the pass began */

@@ -108,9 +108,33 @@ static struct root_lease *find_lease(const struct root *root, const char *id)
 void root_view_follow(struct root *root, const struct root_file *f)
 {
 	struct root_lease *lease = find_lease(root, f->id);
+	size_t number, at = 0;
 
-	if (lease != NULL && lease->segment == &f->segment)
-		lease->is_quarantined = f->is_quarantined;
+	if (lease == NULL || lease->segment != &f->segment)
+		return;
+	lease->is_quarantined = f->is_quarantined;
+	number = (size_t)(lease - root->view.leases);
+	while (at < root->other_count && root->others[at] != number)
+		at++;
+	if (at == ROOT_OTHERS_MAX)
+		root->is_any_other = true;
+	else if (at == root->other_count)
+		root->others[root->other_count++] = number;
+}
+
+bool root_others(const struct root *root, const size_t **out_numbers, size_t *out_count)
+{
+	if (root->is_any_other)
+		return false;
+	*out_numbers = root->others;
+	*out_count = root->other_count;
+	return true;
+}
+
+void root_note_taken(struct root *root)
+{
+	root->is_any_other = false;
+	root->other_count = 0;
 }
 
 size_t root_lease_count(const struct root *root)

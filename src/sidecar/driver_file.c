@@ -156,7 +156,7 @@ static void watch_folders(struct driver_file *d)
 
 /* What stands in the root now against what was offered, id by id; both are sorted. */
 struct comparison {
-	struct offered *now;          /* owned: what will have been offered */
+	struct offered *now;          /* owned: what will have been offered; NULL: the same leases, some of them other */
 	struct holding_lease *others; /* owned: new, other or gone; borrowing from the root and from what was offered */
 	size_t now_count, other_count;
 	bool has_loss;                /* a lease is gone or faulty that was sound */
@@ -210,6 +210,52 @@ static enum err compare(const struct driver_file *d, size_t was_count, struct co
 		is_at += order >= 0;
 	}
 	return ERR_OK;
+}
+
+/* Only with those whose segments may be others: there is nobody else. */
+static enum err compare_some(const struct driver_file *d, const size_t *numbers, size_t count, struct comparison *out)
+{
+	*out = (struct comparison){ .others = alloc_array(count + 1, sizeof(*out->others)) };
+	if (out->others == NULL)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < count; i++) {
+		const struct offered *was = &d->offered[numbers[i]];
+		const struct root_lease *is = root_lease_at(d->root, numbers[i]);
+
+		if (was->is_sound && is->is_quarantined)
+			out->has_loss = true;
+		if (memcmp(was->segment, is->segment->id, LAYOUT_ID_LEN) != 0)
+			out->others[out->other_count++] = (struct holding_lease){ is->id, is->segment };
+	}
+	return ERR_OK;
+}
+
+/* What was offered last stands in the order of the root's leases, as long as it says which of them are others. */
+static enum err compare_due(const struct driver_file *d, struct comparison *out)
+{
+	const size_t *numbers;
+	size_t count;
+
+	if (d->receipt != 0 && root_others(d->root, &numbers, &count))
+		return compare_some(d, numbers, count, out);
+	return compare(d, d->offered_count, out);
+}
+
+static void note_offered(struct driver_file *d, struct comparison *c)
+{
+	const size_t *numbers;
+	size_t count = 0;
+
+	if (c->now != NULL) {
+		alloc_free(d->offered);
+		d->offered = c->now;
+		d->offered_count = c->now_count;
+		c->now = NULL;
+	} else if (root_others(d->root, &numbers, &count)) {
+		for (size_t i = 0; i < count; i++)
+			d->offered[numbers[i]] = offered_of(root_lease_at(d->root, numbers[i]));
+	}
+	root_note_taken(d->root);
 }
 
 static uint64_t digest_of(const char *text)
@@ -285,10 +331,7 @@ static void offer(struct driver_file *d, struct comparison *c)
 	if (e == ERR_NOT_FOUND)
 		e = offer_once(d, c);
 	if (e == ERR_OK) {
-		alloc_free(d->offered);
-		d->offered = c->now;
-		d->offered_count = c->now_count;
-		c->now = NULL;
+		note_offered(d, c);
 		d->has_offered = true;
 	}
 	d->is_offer_due = e != ERR_OK;
@@ -323,7 +366,7 @@ static void start_timer(struct driver_file *d, struct loop_timer *timer, uint64_
 static bool act(struct driver_file *d, bool has_held)
 {
 	struct comparison c = { .now = NULL };
-	enum err e = d->is_offer_due ? compare(d, d->offered_count, &c) : ERR_OK;
+	enum err e = d->is_offer_due ? compare_due(d, &c) : ERR_OK;
 	bool waits = e == ERR_OK && c.has_loss && !has_held;
 
 	if (e != ERR_OK)

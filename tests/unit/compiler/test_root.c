@@ -220,6 +220,75 @@ Test(root, a_look_at_some_names_follows_these_and_nothing_else)
 	finish(&f);
 }
 
+/* "0 2": leases that may be others; "any". */
+static const char *others(const struct fixture *f)
+{
+	static char text[512];
+	const size_t *numbers;
+	size_t count;
+
+	if (!root_others(f->root, &numbers, &count))
+		return "any";
+	text[0] = '\0';
+	for (size_t i = 0; i < count; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%zu", i > 0 ? " " : "", numbers[i]);
+	return text;
+}
+
+Test(root, who_may_be_another_is_told_by_number_unless_it_may_be_anybody)
+{
+	struct fixture f;
+	char name[32], text[128];
+
+	start(&f);
+	for (unsigned i = 0; i < 70; i++) {
+		snprintf(name, sizeof(name), "leases/%02u.policy", i);
+		snprintf(text, sizeof(text), "lease l%02u\n" GUEST, i);
+		tree_write(&f.tree, name, text);
+	}
+	open_root(&f);
+	cr_assert_str_eq(others(&f), "any");
+	root_note_taken(f.root);
+	cr_assert_str_eq(others(&f), "");
+	tree_write(&f.tree, "leases/02.policy", LEASE("l02") "allow https://b.example\n");
+	cr_assert(refresh_some(&f, "02.policy", NULL));
+	tree_write(&f.tree, "leases/00.policy", LEASE("l00") "allow nonsense\n");
+	cr_assert(refresh_some(&f, "00.policy", "02.policy"));
+	cr_assert_not(refresh_some(&f, "02.policy", NULL));
+	cr_assert_str_eq(others(&f), "2 0");
+	cr_assert(root_lease_at(f.root, 0)->is_quarantined);
+	/* A look at everything that finds nothing changes nothing. */
+	cr_assert_not(refresh(&f));
+	cr_assert_str_eq(others(&f), "2 0");
+	root_note_taken(f.root);
+	tree_write(&f.tree, "leases/02.policy", LEASE("l02"));
+	cr_assert(refresh(&f));
+	cr_assert_str_eq(others(&f), "any", "looking at all");
+	root_note_taken(f.root);
+	tree_remove(&f.tree, "leases/03.policy");
+	cr_assert(refresh_some(&f, "03.policy", NULL));
+	cr_assert_str_eq(others(&f), "any", "one less");
+	root_note_taken(f.root);
+	tree_write(&f.tree, "leases/04.policy", LEASE("l05"));
+	cr_assert(refresh_some(&f, "04.policy", NULL));
+	cr_assert_str_eq(others(&f), "any", "a rival elsewhere");
+	tree_write(&f.tree, "leases/04.policy", LEASE("l04"));
+	cr_assert(refresh_some(&f, "04.policy", NULL));
+	root_note_taken(f.root);
+	for (unsigned i = 4; i < 69; i++) {
+		snprintf(name, sizeof(name), "leases/%02u.policy", i);
+		snprintf(text, sizeof(text), "lease l%02u\n" GUEST "allow https://c.example\n", i);
+		tree_write(&f.tree, name, text);
+		cr_assert(refresh_some(&f, name + strlen("leases/"), NULL));
+	}
+	cr_assert_str_eq(others(&f), "any", "too many");
+	tree_write(&f.tree, "ceiling.policy", "allow https://*.example\n");
+	root_note_taken(f.root);
+	cr_assert(refresh(&f));
+	cr_assert_str_eq(others(&f), "any");
+	finish(&f);
+}
+
 Test(root, files_that_come_go_and_change_their_ids_stand_in_order_however_they_are_looked_at)
 {
 	static const struct {
