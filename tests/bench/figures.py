@@ -1,6 +1,7 @@
 """What a process has used, and how times are told."""
 import json
 import os
+import time
 from pathlib import Path
 
 
@@ -47,6 +48,14 @@ def memory_mb(pid):
     """Resident memory of one process: all, and what no file or memfd stands behind."""
     rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return [round(int(rows[name].split()[0]) / 1024, 1) for name in ("VmRSS", "RssAnon")]
+
+
+def wall_of_monotonic_ms():
+    """What is to be added to the monotonic clock for the wall's; of many readings the one that nobody interrupted."""
+    def read():
+        before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        return after - before, wall - (before + after) / 2
+    return min(read() for _ in range(100))[1] / 1e6
 
 
 def spread(values):

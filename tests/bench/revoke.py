@@ -101,12 +101,11 @@ class Rounds:
         time.sleep(1)
         for i, lease in enumerate(names):
             self.guests.open(lease, lease, 20, source="10.200.0.53")
-        offset_ms = time.time_ns() / 1e6 - time.monotonic_ns() / 1e6
+        from figures import spread, wall_of_monotonic_ms
         closed = self.ended(*names)
         for i, lease in enumerate(names):
             if lease in closed:
-                late.append(closed[lease][1] / 1e6 + offset_ms - (begun + 6000 + 137 * i))
-        from figures import spread
+                late.append(closed[lease][1] / 1e6 + wall_of_monotonic_ms() - (begun + 6000 + 137 * i))
         self.report.row(f"{self.source.name}: ends by its own clock, late by", **spread(late))
 
 
