@@ -33,8 +33,8 @@ static const struct command_help commands[] = {
 	{ "health", "", true, cmd_daemon, "Is the daemon ready, and until when does its policy hold?" },
 	{ "sidecar", "", true, cmd_daemon, "How the sidecar is doing: freshness, leases, faults of the source." },
 	{ "authority",
-	  "keygen KEYS [--role ROLE] [--root-keys N] [--threshold N] | sign KEYS OUT [--days N] [--epoch N] | "
-	  "run KEYS ROOT OUT --cell NAME [--lifetime S] [--once]",
+	  "keygen KEYS [--role ROLE] [--root-keys N] [--threshold N] | "
+	  "sign KEYS OUT [--days N] [--epoch N] [--propose | --add] | run KEYS ROOT OUT --cell NAME | --cells [--lifetime S] [--once]",
 	  false, cmd_authority, "Signed documents for fleets without a control plane: keys, keysets, leases and beats." },
 	{ "top", "[--once]", true, cmd_top, "Figures, again and again." },
 	{ "revoke", "LEASE", true, cmd_daemon, "Close a lease now; it stays revoked until control says something newer." },

@@ -110,6 +110,18 @@ static void on_leases(void *arg, struct command_call *call)
 	command_done(call, 0, NULL);
 }
 
+/* "in 9869 ms unless control confirms", or since when not. */
+static const char *print_deadline(int64_t in_ms, bool was_confirmed, char out_text[64])
+{
+	if (!was_confirmed)
+		return "already: control never confirmed";
+	if (in_ms > 0)
+		snprintf(out_text, 64, "in %" PRId64 " ms unless control confirms", in_ms);
+	else
+		snprintf(out_text, 64, "since %" PRId64 " ms, until control confirms", -in_ms);
+	return out_text;
+}
+
 static void on_health(void *arg, struct command_call *call)
 {
 	struct daemon *d = arg;
@@ -117,6 +129,7 @@ static void on_health(void *arg, struct command_call *call)
 	bool ready = daemon_is_ready(d), alive = daemon_is_alive(d);
 	size_t leases = d->table == NULL ? 0 : snapshot_lease_count(lease_table_snapshot(d->table));
 	int64_t refuse_in, cut_in;
+	char refuses[64], cuts[64];
 
 	gate_deadlines(d->gate, &refuse_at, &cut_at);
 	refuse_in = ((int64_t)refuse_at - (int64_t)now) / 1000000;
@@ -131,12 +144,11 @@ static void on_health(void *arg, struct command_call *call)
 	else
 		command_print(call,
 			      "ready      %s\nalive      %s\ncontrol    %s%s%s\nsidecar    %s\nsnapshot   %" PRIu64
-			      "\nleases     %zu\nworkers    %u\nrefuses in %" PRId64 " ms unless control confirms\ncuts in    %" PRId64
-			      " ms unless control confirms\n",
+			      "\nleases     %zu\nworkers    %u\nrefuses    %s\ncuts       %s\n",
 			      ready ? "yes" : "no", alive ? "yes" : "no", control_word(gate_control(d->gate)),
 			      d->sidecar_state[0] == '\0' ? "" : ", sidecar says ", d->sidecar_state,
 			      d->sidecar != NULL ? "connected" : "not connected", d->adopted_version, leases, d->shared.count,
-			      refuse_in, cut_in);
+			      print_deadline(refuse_in, refuse_at != 0, refuses), print_deadline(cut_in, cut_at != 0, cuts));
 	command_done(call, ready && alive ? 0 : 1, NULL);
 }
 

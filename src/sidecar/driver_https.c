@@ -251,6 +251,10 @@ static void on_status(struct driver_https *d, unsigned status)
 	/* What does not stream may still answer. */
 	if ((status == 406 || status == 501) && d->polls_left == 0)
 		poll_instead(d);
+	log_limited(&d->complaint, LOG_LEVEL_WARN, "control_refused status=%u cell=%s endpoint=%s%s", status, d->cell, endpoints_url(&d->endpoints),
+		    status == 404 ? " why=\"no such cell is served there\"" :
+		    status == 403 ? " why=\"our certificate is for another cell\"" :
+				    "");
 	fail(d, status == 401 || status == 403 ? FRAMES_BREAK_DENIED : FRAMES_BREAK_ERROR);
 }
 

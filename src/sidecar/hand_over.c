@@ -55,8 +55,10 @@ static const char *const file_words[FILE_COUNT] = { [FILE_COUNTRY] = "country", 
 
 static void say_failed(const char *what, const char *name, enum err e)
 {
-	log_line(LOG_LEVEL_ERROR, "%s name=%s error=\"%s\" errno=%d", what, name, err_text(e),
-		 e == ERR_SYSTEM ? errno : 0);
+	int of_system = e == ERR_SYSTEM ? errno : 0;
+
+	log_line(LOG_LEVEL_ERROR, "%s name=%s error=\"%s\" errno=%d", what, name, e == ERR_SYSTEM ? strerror(of_system) : err_text(e),
+		 of_system);
 }
 
 static struct instance *instance_of(struct list_node *node)

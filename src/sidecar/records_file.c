@@ -52,7 +52,7 @@ static void close_file(struct records_file *f)
 static void fail(struct records_file *f, const char *what)
 {
 	if (!f->has_failed)
-		log_limited(&f->complaint, LOG_LEVEL_ERROR, "%s path=%s errno=%d", what, f->path, errno);
+		log_limited(&f->complaint, LOG_LEVEL_ERROR, "%s path=%s error=\"%s\" errno=%d", what, f->path, strerror(errno), errno);
 	f->has_failed = true;
 	f->not_before_ms = loop_now_ms(f->loop) + RETRY_MS;
 }

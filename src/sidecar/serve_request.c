@@ -56,7 +56,7 @@ static void answer(struct serve_client *c, const char *status, const char *field
 
 static void refuse(struct serve_client *c, enum problem p)
 {
-	char body[512], fields[192];
+	char body[512], fields[192], peer[SERVE_TLS_NAME_MAX + 1];
 
 	snprintf(body, sizeof(body), "{\"type\":\"urn:egress:problem:%s\",\"title\":\"%s\",\"status\":%.3s}\n", problems[p].type,
 		 problems[p].title, problems[p].status);
@@ -65,6 +65,10 @@ static void refuse(struct serve_client *c, enum problem p)
 		 p == PROBLEM_FULL || p == PROBLEM_BUSY ? "Retry-After: 30\r\n" :
 				       "");
 	answer(c, problems[p].status, fields, body);
+	serve_tls_peer(c->link, peer);
+	/* Of a head that cannot be read the target is that of the request before, or none. */
+	log_limited(&c->server->complaint, LOG_LEVEL_WARN, "request_refused status=%.3s why=%s client=\"%s\" of=%s", problems[p].status,
+		    problems[p].type, peer, c->target.name);
 }
 
 /* What follows in the connection is not read: it is in doubt, or nobody wants it. */

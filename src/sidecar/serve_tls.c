@@ -22,11 +22,14 @@ struct serve_tls {
 struct serve_tls_link {
 	SSL *ssl; /* owned */
 	bool is_over;
+	bool is_through;     /* the handshake */
+	const char *refusal; /* static text */
 };
 
 static enum err refuse(char out_reason[SERVE_TLS_REASON_MAX], const char *what, const char *path)
 {
-	const char *why = ERR_reason_error_string(ERR_peek_last_error());
+	unsigned long first = ERR_peek_error();
+	const char *why = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(ERR_peek_last_error());
 
 	snprintf(out_reason, SERVE_TLS_REASON_MAX, "%s %s: %s", what, path, why == NULL ? "it cannot be used" : why);
 	ERR_clear_error();
@@ -117,9 +120,19 @@ void serve_tls_end(struct serve_tls_link *l)
 	alloc_free(l);
 }
 
+/* Who knocks and goes was not refused. */
+static const char *refusal_of(unsigned long error)
+{
+	return ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING ? NULL :
+														     ERR_reason_error_string(error);
+}
+
 static enum serve_tls_step step_of(struct serve_tls_link *l, int result)
 {
-	switch (SSL_get_error(l->ssl, result)) {
+	int error = SSL_get_error(l->ssl, result);
+
+	l->is_through = l->is_through || SSL_is_init_finished(l->ssl);
+	switch (error) {
 	case SSL_ERROR_WANT_READ:
 		return SERVE_TLS_WANTS_READ;
 	case SSL_ERROR_WANT_WRITE:
@@ -128,6 +141,8 @@ static enum serve_tls_step step_of(struct serve_tls_link *l, int result)
 		return SERVE_TLS_OVER;
 	default:
 		l->is_over = true;
+		if (!l->is_through)
+			l->refusal = refusal_of(ERR_peek_last_error());
 		ERR_clear_error();
 		return SERVE_TLS_OVER;
 	}
@@ -141,6 +156,7 @@ enum serve_tls_step serve_tls_read(struct serve_tls_link *l, void *out_bytes, si
 	got = SSL_read(l->ssl, out_bytes, room > INT_MAX ? INT_MAX : (int)room);
 	if (got <= 0)
 		return step_of(l, got);
+	l->is_through = true;
 	*out_len = (size_t)got;
 	return SERVE_TLS_MOVED;
 }
@@ -155,6 +171,11 @@ enum serve_tls_step serve_tls_write(struct serve_tls_link *l, const void *bytes,
 		return step_of(l, put);
 	*out_len = (size_t)put;
 	return SERVE_TLS_MOVED;
+}
+
+const char *serve_tls_refusal(const struct serve_tls_link *l)
+{
+	return l->refusal;
 }
 
 static int common_name(const struct serve_tls_link *l, char *out_name, int room)

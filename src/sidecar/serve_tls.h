@@ -42,6 +42,8 @@ enum serve_tls_step { SERVE_TLS_MOVED, SERVE_TLS_WANTS_READ, SERVE_TLS_WANTS_WRI
 enum serve_tls_step serve_tls_read(struct serve_tls_link *l, void *out_bytes, size_t room, size_t *out_len);
 enum serve_tls_step serve_tls_write(struct serve_tls_link *l, const void *bytes, size_t len, size_t *out_len);
 
+/* Why the handshake failed, once a step said OVER: static text; NULL: it did not, or the peer just went. */
+const char *serve_tls_refusal(const struct serve_tls_link *l);
 /* The common name of the peer's certificate in printable ASCII; "" without one. After the handshake. */
 void serve_tls_peer(const struct serve_tls_link *l, char out_name[SERVE_TLS_NAME_MAX + 1]);
 /* Does the peer's certificate name this cell: as its common name, or by a URI that ends in "/cell/<cell>"? */

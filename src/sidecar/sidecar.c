@@ -57,6 +57,20 @@ static void send_status(struct sidecar *s)
 		return; /* the next one is a second away */
 }
 
+/* What guests notice is in the log, with the reason in the lines before it. */
+static void say_state(struct sidecar *s)
+{
+	uint64_t now_ns = clock_mono_ns();
+	enum gate_control state = freshness_state(&s->freshness, now_ns);
+
+	if (state == s->state_said)
+		return;
+	s->state_said = state;
+	log_line(state > GATE_LAG ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "control_state state=%s guests=%s beat_age_ms=%llu", freshness_word(state),
+		 state == GATE_LIVE || state == GATE_LAG ? "served" : state == GATE_CUT || state == GATE_HALT ? "closed" : "refused",
+		 s->freshness.has_beat ? (unsigned long long)(now_ns - s->freshness.beat_ns) / 1000000 : 0);
+}
+
 static void send_report(struct sidecar *s)
 {
 	static char body[REPORT_MAX];
@@ -367,6 +381,7 @@ static void on_tick(void *arg)
 	hand_over_tick(s->hand_over);
 	drain_tick(s->drain);
 	set_deadlines(s);
+	say_state(s);
 	send_status(s);
 	send_report(s);
 }

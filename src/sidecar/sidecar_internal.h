@@ -38,6 +38,7 @@ struct sidecar {
 	struct report *report;       /* owned; NULL: none are wanted */
 	struct drain *drain;         /* owned */
 	struct freshness freshness;
+	enum gate_control state_said; /* in the log */
 
 	struct channel *channel;     /* owned; NULL while not connected */
 	struct gate *gate;           /* owned; NULL before WELCOME */

@@ -124,11 +124,13 @@ def test_silence_and_errors_are_stale_by_time_alone_and_end_with_the_next_beat(p
     p.control.stop()
     wait_for(lambda: p.ask() == FAILURE, 10)
     p.e.wait_record(status_code="control_stale")
+    wait_for(lambda: "control_state state=stale guests=refused" in p.log(), 5)
     p.control.beat()
     wait_for(lambda: p.ask() == OK, 5)
     p.stream.mode = "error"
     p.stream.hang_up()
     wait_for(lambda: p.ask() == FAILURE, 10)
+    assert "control_refused status=" in p.log() and "control_state state=live guests=served" in p.log()
     p.stream.mode = "stream"
     # Again and again: one beat may be too old by the time the stream is back.
     wait_for(lambda: p.control.beat() or p.ask() == OK, 15)

@@ -384,13 +384,14 @@ def test_over_https_a_change_is_in_force_and_the_proxy_reports_it(fleet, tls):  
 @pytest.mark.parametrize("who", ["intruder", ""])
 def test_who_shows_no_good_certificate_is_told_nothing(fleet, tls, who):  # noqa: F811
     fleet.authority.once()
-    fleet.https(tls)
+    one = fleet.https(tls)
     try:
         reader = fleet.reader(who)
         reader.ask(f"/v1/cells/{CELL}/stream")
         assert reader.rest() == b""
     except (ssl.SSLError, ConnectionResetError):
         pass
+    wait_for(lambda: 'client_refused why="certificate verify failed"' in one.log() if who else "peer did not return a certificate" in one.log(), 10)
 
 
 def test_a_certificate_may_name_the_one_cell_that_is_read_with_it(fleet, tls):  # noqa: F811
@@ -408,6 +409,12 @@ def test_a_certificate_may_name_the_one_cell_that_is_read_with_it(fleet, tls):  
     wait_for(lambda: fleet.is_served("cn"), 10)
     answers = {who: status_of(fleet.reader(who).get(f"/v1/cells/{CELL}/stream", "wait=0")) for who in ("cn", "uri", "tail", "client")}
     assert answers == {"cn": 200, "uri": 200, "tail": 403, "client": 403}
+    assert f'request_refused status=403 why=other-cell client="client" of={CELL}' in one.log() and "client_refused" not in one.log()
+    one.stop()
+    (fleet.tls / "server.key").chmod(0o600)
+    one.may_fail = True
+    one.start()
+    wait_for(lambda: "server.key: Permission denied" in one.log(), 10)
 
 
 def test_a_cursor_goes_on_also_after_a_restart_and_an_unknown_one_is_gone(fleet, tls):  # noqa: F811
