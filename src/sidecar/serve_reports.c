@@ -68,11 +68,22 @@ static void forget_oldest(struct serve_reports *r)
 	alloc_free(oldest);
 }
 
-static enum err remember(struct serve_reports *r, const char *key)
+/* A key counts for its client alone: nobody uses up another's. */
+static enum err digest(const char *key, const char *client, uint8_t out_sha256[32])
+{
+	char both[LINE_MAX_LEN];
+	int len = snprintf(both, sizeof(both), "%s %s", key, client[0] == '\0' ? "-" : client);
+
+	return crypto_sha256(both, (size_t)len, out_sha256);
+}
+
+static enum err remember(struct serve_reports *r, const uint8_t sha256[32])
 {
 	struct batch_key *b = alloc_zeroed(sizeof(*b));
-	enum err e = b == NULL ? ERR_NO_MEMORY : crypto_sha256(key, strlen(key), b->sha256);
+	enum err e = b == NULL ? ERR_NO_MEMORY : ERR_OK;
 
+	if (b != NULL)
+		memcpy(b->sha256, sha256, 32);
 	if (e == ERR_OK)
 		e = htab_insert(&r->known, &b->node, hash_bytes(&r->hash, b->sha256, 32));
 	if (e != ERR_OK) {
@@ -131,24 +142,30 @@ static enum err open_append(const struct serve_reports *r, const char *name, int
 
 /* --- decisions --- */
 
-/* "END KEY CLIENT\n"; a key of "-" begins another file. */
+/* "END KEY CLIENT\n"; an end of 0 begins another file. */
 static enum err take_key_line(struct serve_reports *r, struct text line, uint64_t *io_end)
 {
 	const char *blank = memchr(line.at, ' ', line.len), *second;
 	size_t end_len = blank == NULL ? line.len : (size_t)(blank - line.at);
-	char key[LINE_MAX_LEN];
+	char key[LINE_MAX_LEN], client[LINE_MAX_LEN];
+	uint8_t sha256[32];
 	uint64_t end;
+	enum err e;
 
 	if (blank == NULL || !text_to_u64((struct text){ line.at, end_len }, INT64_MAX, &end))
 		return ERR_OK;
 	line.at += end_len + 1;
 	line.len -= end_len + 1;
 	second = memchr(line.at, ' ', line.len);
-	if (second == NULL || second == line.at || (size_t)(second - line.at) >= sizeof(key))
+	if (second == NULL || second == line.at || line.len >= sizeof(key))
 		return ERR_OK;
 	snprintf(key, sizeof(key), "%.*s", (int)(second - line.at), line.at);
+	snprintf(client, sizeof(client), "%.*s", (int)(line.len - (size_t)(second - line.at) - 1), second + 1);
 	*io_end = end;
-	return strcmp(key, "-") == 0 ? ERR_OK : remember(r, key);
+	if (end == 0)
+		return ERR_OK;
+	e = digest(key, client, sha256);
+	return e == ERR_OK ? remember(r, sha256) : e;
 }
 
 /* Read the keys; whole lines only, and what is behind the last one goes. */
@@ -282,7 +299,7 @@ enum err serve_reports_decisions(struct serve_reports *r, const char *key, const
 {
 	uint64_t before;
 	uint8_t sha256[32];
-	enum err e = crypto_sha256(key, strlen(key), sha256);
+	enum err e = digest(key, client, sha256);
 
 	if (e != ERR_OK)
 		return e;
@@ -303,7 +320,7 @@ enum err serve_reports_decisions(struct serve_reports *r, const char *key, const
 		return ERR_SYSTEM;
 	}
 	/* It is on disk: without memory it could at worst be taken twice. */
-	e = remember(r, key);
+	e = remember(r, sha256);
 	return e == ERR_NO_MEMORY ? ERR_OK : e;
 }
 

@@ -35,7 +35,7 @@ void serve_reports_close(struct serve_reports *r);
 /* `proxy` is a valid id, `client` printable without quotes. INVALID: no JSON; LIMIT: more proxies than are kept; SYSTEM. */
 enum err serve_reports_status(struct serve_reports *r, const char *proxy, const char *client, uint64_t wall_ms, struct text body)
 	ATTR_MUST_CHECK;
-/* OK: it is on disk; EXISTS: it was before; INVALID: not gzip; LIMIT: there is no room; SYSTEM. */
+/* OK: it is on disk; EXISTS: it was before, under this key of this client; INVALID: not gzip; LIMIT: there is no room; SYSTEM. */
 enum err serve_reports_decisions(struct serve_reports *r, const char *key, const char *client, struct text body) ATTR_MUST_CHECK;
 
 #endif

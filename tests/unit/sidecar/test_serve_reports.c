@@ -48,6 +48,13 @@ Test(serve_reports, a_batch_counts_once_also_after_a_restart)
 	cr_assert_eq(serve_reports_decisions(r, "k1", "px", FIRST), ERR_EXISTS);
 	cr_assert_eq(serve_reports_decisions(r, "k2", "", SECOND), ERR_OK);
 	cr_assert_eq(size_of(folder, "decisions.ndjson.gz"), (off_t)(FIRST.len + SECOND.len));
+	/* Nobody uses up another's keys. */
+	cr_assert_eq(serve_reports_decisions(r, "k1", "px 2", FIRST), ERR_OK);
+	serve_reports_close(r);
+	r = open_in(folder, 1 << 20, 1 << 20);
+	cr_assert_eq(serve_reports_decisions(r, "k1", "px 2", FIRST), ERR_EXISTS);
+	cr_assert_eq(serve_reports_decisions(r, "k2", "", SECOND), ERR_EXISTS);
+	cr_assert_eq(serve_reports_decisions(r, "k2", "px", SECOND), ERR_OK);
 	serve_reports_close(r);
 	fixture_remove_folder(folder);
 }
