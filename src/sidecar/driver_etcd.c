@@ -17,7 +17,8 @@
 
 #define ANSWER_MS 10000
 #define CREATED_MS 3000  /* until all watches are confirmed */
-#define QUIET_MS 10000   /* without an event; a beat comes each second */
+#define QUIET_MS 4000    /* without an event; a beat comes each second. Below refuse_after, so that one dead member refuses nobody */
+#define QUIET_MAX_MS 30000 /* doubling to this while it is quiet everywhere */
 #define RELIST_GAP_MS 1000
 #define LIST_BYTES_MAX (512u << 20)
 #define LIST_KEYS_MAX 200000
@@ -32,6 +33,7 @@ struct driver_etcd {
 	struct etcd_client client;
 	struct http_request *request;       /* owned; NULL between two */
 	struct loop_timer again, quiet;
+	uint64_t quiet_ms;                  /* how long the watch may say nothing */
 	uint64_t first_wait_ms;
 	struct etcd_range ranges[ETCD_PART_COUNT];
 
@@ -113,7 +115,7 @@ static void tell(struct driver_etcd *d, enum etcd_part part, const struct etcd_p
 /* Progress lines keep a connection open that tells nothing any more: another member may. */
 static void expect_more(struct driver_etcd *d)
 {
-	if (loop_timer_start(&d->quiet, QUIET_MS) != ERR_OK)
+	if (loop_timer_start(&d->quiet, d->quiet_ms) != ERR_OK)
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started name=quiet");
 }
 
@@ -150,8 +152,10 @@ static void on_events(struct driver_etcd *d, const struct etcd_watch *watch)
 	/* The store's revision may run ahead of the events that it has sent so far; alone it is progress. */
 	if (watch->count == 0)
 		d->seen[part] = watch->revision;
-	else
+	if (watch->count > 0) {
+		d->quiet_ms = QUIET_MS;
 		expect_more(d);
+	}
 	for (size_t i = 0; i < watch->count; i++) {
 		if (watch->pairs[i].revision > d->seen[part])
 			d->seen[part] = watch->pairs[i].revision;
@@ -201,7 +205,10 @@ static void on_line(void *arg, struct text line)
 
 static void on_quiet(void *arg)
 {
-	fail(arg, FRAMES_BREAK_TIMEOUT);
+	struct driver_etcd *d = arg;
+
+	d->quiet_ms = 2 * d->quiet_ms < QUIET_MAX_MS ? 2 * d->quiet_ms : QUIET_MAX_MS;
+	fail(d, FRAMES_BREAK_TIMEOUT);
 }
 
 /* --- step: list --- */
@@ -416,6 +423,7 @@ enum err driver_etcd_open(struct loop *loop, const struct driver_etcd_options *o
 	d->source.ops = &ops;
 	d->loop = loop;
 	d->first_wait_ms = options->first_wait_ms;
+	d->quiet_ms = QUIET_MS;
 	d->page_limit = ETCD_PAGE_KEYS_MAX;
 	d->complaint = (struct log_limit){ .burst = 5, .interval_ms = 60000 };
 	loop_timer_init(&d->again, loop, on_again, d);

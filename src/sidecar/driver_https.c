@@ -16,7 +16,8 @@
 
 #define CONNECT_MS 3000
 #define SILENCE_S 10          /* a beat comes each second */
-#define QUIET_MS 10000        /* connected, and no frame: bytes that say nothing do not hold us here */
+#define QUIET_MS 4000         /* no frame for so long: another endpoint may speak. Below refuse_after, so that one dead one refuses nobody */
+#define QUIET_MAX_MS 30000    /* doubling to this while it is quiet everywhere */
 #define FIRST_FRAME_MS 5000   /* connected and mute for so long: something between keeps the stream back */
 #define POLL_WAIT "1"         /* seconds, asked of the server */
 #define POLL_TOTAL_MS 15000
@@ -40,6 +41,7 @@ struct driver_https {
 	char cell[CELL_MAX * 3 + 1];        /* as it stands in the path */
 	char cursor[HTTPS_FRAME_CURSOR_MAX + 1]; /* "": from the start */
 	struct loop_timer again, mute;
+	uint64_t quiet_ms;                  /* how long a stream may say nothing */
 	uint64_t first_wait_ms;
 	struct loop_deferred settled;
 	unsigned polls_left;                /* 0: stream */
@@ -176,7 +178,8 @@ static void on_frame(struct driver_https *d, const struct https_frame *frame)
 		return;
 	}
 	d->has_frame = true;
-	if (d->polls_left == 0 && loop_timer_start(&d->mute, QUIET_MS) != ERR_OK)
+	d->quiet_ms = QUIET_MS;
+	if (d->polls_left == 0 && loop_timer_start(&d->mute, d->quiet_ms) != ERR_OK)
 		log_limited(&d->complaint, LOG_LEVEL_ERROR, "timer_not_started name=mute");
 	if (frame->kind == HTTPS_FRAME_BYE) {
 		uint64_t wait_ms = frame->retry_ms < BYE_MAX_MS ? frame->retry_ms : BYE_MAX_MS;
@@ -223,6 +226,7 @@ static void on_mute(void *arg)
 	struct driver_https *d = arg;
 
 	if (d->has_frame || http_status(d->request) == 0) {
+		d->quiet_ms = 2 * d->quiet_ms < QUIET_MAX_MS ? 2 * d->quiet_ms : QUIET_MAX_MS;
 		fail(d, FRAMES_BREAK_TIMEOUT);
 		return;
 	}
@@ -370,6 +374,7 @@ enum err driver_https_open(struct loop *loop, const struct driver_https_options 
 	d->source.ops = &ops;
 	d->loop = loop;
 	d->first_wait_ms = options->first_wait_ms;
+	d->quiet_ms = QUIET_MS;
 	d->complaint = (struct log_limit){ .burst = 5, .interval_ms = 60000 };
 	loop_timer_init(&d->again, loop, on_again, d);
 	loop_timer_init(&d->mute, loop, on_mute, d);

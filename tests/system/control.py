@@ -194,8 +194,17 @@ class Etcd:
         self.lab.net.run("proxy", "nft", "delete table ip parted")
         self.first = 0
 
-    def ctl(self, *words, endpoint=True):
-        at = ["--endpoints", f"{self.scheme}://127.0.0.1:{self.client[0]}"] if endpoint else []
+    def lead(self, member):
+        """Make this member the leader."""
+        status = [json.loads(self.ctl("endpoint", "status", "-w", "json", member=i).stdout)[0]["Status"] for i in range(len(self.client))]
+        ids = [one["header"]["member_id"] for one in status]
+        leader = ids.index(status[0]["leader"])
+        if leader != member:
+            self.ctl("move-leader", f"{ids[member]:x}", member=leader)
+        self.first = member
+
+    def ctl(self, *words, endpoint=True, member=0):
+        at = ["--endpoints", f"{self.scheme}://127.0.0.1:{self.client[member]}"] if endpoint else []
         return self.lab.net.run("proxy", "env", "ETCDCTL_API=3", "etcdctl", *at, *words)
 
     def save(self, name):

@@ -21,18 +21,18 @@ class Fleet:
         self.egress, self.lab, self.folder = egress, lab, tmp_path
         self.control = self.etcd = self.e = None
 
-    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1", tls=None, store=None):
+    def start(self, members=1, arguments=(), sidecar="", prepare=None, host="127.0.0.1", tls=None, store=None, daemon=DAEMON):
         self.etcd = store or Etcd(self.lab, self.folder / "etcd", members, arguments, tls)
         self.etcd.start()
         self.control = Control(self.etcd)
         self.control.start(ls_one=RULES)
         if prepare is not None:
             prepare()
-        self.e = self.egress(autostart=False, daemon=DAEMON, source=f"etcd://{self.etcd.members(host)}")
+        self.e = self.egress(autostart=False, daemon=daemon, source=f"etcd://{self.etcd.members(host)}")
         keys = self.e.folder / "keys.json"
         keys.write_text(json.dumps(self.control.root()))
         self.e.sidecar_options = f"cell = {CELL}\nkeys = {keys}\nceiling = {self.e.root}/ceiling.policy\n{sidecar}"
-        self.e.configure(DAEMON)
+        self.e.configure(daemon)
         self.e.start()
         return self
 
@@ -170,6 +170,23 @@ def test_one_member_of_three_may_die(fleet):
     wait_for(lambda: f.ask() == OK, 20)
     f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
     wait_for(lambda: f.ask() == NOT_ALLOWED, 10)
+
+
+def test_a_member_that_hangs_is_left_before_anybody_is_refused(fleet):
+    f = fleet.start(members=3, daemon="refuse_after_s = 10\n")
+    f.etcd.lead(1)
+    time.sleep(1)
+    f.etcd.processes[0].send_signal(signal.SIGSTOP)
+    try:
+        until = time.monotonic() + 12
+        while time.monotonic() < until:
+            assert f.ask() == OK
+            time.sleep(0.1)
+        f.control.change(ls_one=[{"id": "other", "allow": "tcp://plain.test:7000"}])
+        wait_for(lambda: f.ask() == NOT_ALLOWED, 10)
+        assert f"why=timeout member=http://127.0.0.1:{f.etcd.client[0]}" in f.log()
+    finally:
+        f.etcd.processes[0].send_signal(signal.SIGCONT)
 
 
 def test_a_token_that_ends_is_asked_for_again(fleet):

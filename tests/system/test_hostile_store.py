@@ -164,17 +164,16 @@ def test_signatures_that_are_none_by_the_thousand_hold_up_neither_guests_nor_com
     z = lied_to
     bad = spoilt(z.control.envelope("lease", z.control.lease_payload("ls_one", 9, WIDE), "ls"))
     z.etcd.more = lambda: ((f"l/x{i}", bad) for i in range(40000))
-    refused, slowest = 'egress_control_documents_total{type="lease",result="signature"}', 0
+    refused, seen = 'egress_control_documents_total{type="lease",result="signature"}', set()
     z.etcd.cancel()
-    until = time.monotonic() + 60
-    while z.e.metric(refused) < 40000 and time.monotonic() < until:
-        asked = time.monotonic()
+
+    def all_refused():
         assert z.e.ctl("sidecar").returncode in (0, 1)
-        slowest = max(slowest, time.monotonic() - asked)
-        time.sleep(0.1)
-    assert z.e.metric(refused) >= 40000
-    # All of them at once take more than ten seconds here.
-    assert slowest < 8
+        seen.add(z.e.metric(refused))
+        return max(seen) >= 40000
+    wait_for(all_refused, 90, every=0.1)
+    # Figures went out, and commands in, between them: all at once is more than ten seconds here.
+    assert any(0 < count < 40000 for count in seen), seen
     wait_for(lambda: z.ask() == OK and z.ask("plain.test") == NOT_ALLOWED, 10)
 
 
@@ -232,9 +231,9 @@ def drip(line):
 def test_a_member_that_only_shows_progress_is_left_after_a_while(lied_to):
     z = lied_to
     z.etcd.say(drip(z.etcd.line({"header": {"revision": str(z.etcd.revision)}, "watch_id": "2"})))
-    z.wait_stale()
     wait_for(lambda: lost(z.e, "timeout") == 1, 20)
-    wait_for(lambda: z.ask() == OK, 10)
+    z.control.change(ls_one=WIDE)
+    wait_for(lambda: z.ask("plain.test") == OK, 10)
 
 
 def test_an_endpoint_that_only_keeps_the_line_open_is_left_for_one_that_speaks(egress, lab, tls):  # noqa: F811
@@ -246,8 +245,9 @@ def test_an_endpoint_that_only_keeps_the_line_open_is_left_for_one_that_speaks(e
         p.control.store = Both(p.streams)
         frozen.extra = drip(b"\n")
         before = len(speaks.requests)
-        wait_for(lambda: p.ask() == FAILURE, 15)
-        wait_for(lambda: len(speaks.requests) > before and p.ask() == OK, 20)
+        wait_for(lambda: len(speaks.requests) > before, 20)
+        p.control.change(ls_one=WIDE)
+        wait_for(lambda: p.ask("plain.test") == OK, 10)
     finally:
         p.stop()
 
