@@ -170,7 +170,7 @@ static bool take_bytes(struct serve_client *c, bool *out_got)
 		return wait_writable(c);
 	default:
 		if (serve_tls_refusal(c->link) != NULL)
-			log_limited(&c->server->complaint, LOG_LEVEL_WARN, "client_refused why=\"%s\"", serve_tls_refusal(c->link));
+			log_limited(&c->server->refused, LOG_LEVEL_WARN, "client_refused why=\"%s\"", serve_tls_refusal(c->link));
 		return false;
 	}
 }

@@ -130,7 +130,7 @@ enum err serve_http_open(struct loop *loop, const struct serve_http_options *opt
 	s->loop = loop;
 	s->options = *options;
 	s->options.tls = (struct serve_tls_options){ NULL, NULL, NULL };
-	s->complaint = s->notice = (struct log_limit){ .burst = 20, .interval_ms = 60000 };
+	s->complaint = s->notice = s->refused = (struct log_limit){ .burst = 20, .interval_ms = 60000 };
 	list_init(&s->rooms);
 	list_init(&s->clients);
 	s->metrics = metrics_create();

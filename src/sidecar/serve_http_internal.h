@@ -37,7 +37,7 @@ struct serve_http {
 	struct serve_tls *tls;      /* owned */
 	struct list rooms, clients; /* owned */
 	size_t body_bytes;          /* of bodies that are being read */
-	struct log_limit complaint, notice;
+	struct log_limit complaint, notice, refused; /* refused: what strangers make us say holds back nothing about others */
 };
 
 enum serve_client_state {

@@ -67,7 +67,7 @@ static void refuse(struct serve_client *c, enum problem p)
 	answer(c, problems[p].status, fields, body);
 	serve_tls_peer(c->link, peer);
 	/* Of a head that cannot be read the target is that of the request before, or none. */
-	log_limited(&c->server->complaint, LOG_LEVEL_WARN, "request_refused status=%.3s why=%s client=\"%s\" of=%s", problems[p].status,
+	log_limited(&c->server->refused, LOG_LEVEL_WARN, "request_refused status=%.3s why=%s client=\"%s\" of=%s", problems[p].status,
 		    problems[p].type, peer, c->target.name);
 }
 
