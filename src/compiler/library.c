@@ -46,8 +46,7 @@ static enum err preset_read(struct library *l, struct preset *preset)
 	const struct parse_as as = { .kind = POLICY_PRESET, .name = preset->name, .report_allowed = l->report_allowed };
 	char reason[SOURCE_REASON_MAX];
 	struct policy *policy;
-	struct text text;
-	enum err err = l->read(l->arg, preset, &preset->arena, &text, &preset->stamp, reason);
+	enum err err = l->read(l->arg, preset, &preset->arena, &preset->text, &preset->stamp, reason);
 
 	if (err == ERR_NO_MEMORY)
 		return err;
@@ -58,7 +57,7 @@ static enum err preset_read(struct library *l, struct preset *preset)
 		fault_add(&preset->faults, (struct fault_place){ .file = preset->file }, FAULT_ERROR, "unreadable", "%s", reason);
 		return ERR_OK;
 	}
-	err = parse_policy(&preset->arena, preset->file, text, &as, &preset->faults, &policy);
+	err = parse_policy(&preset->arena, preset->file, preset->text, &as, &preset->faults, &policy);
 	if (err == ERR_OK)
 		err = emit_ruleset(policy, &preset->segment);
 	if (err == ERR_LIMIT)

@@ -24,6 +24,7 @@ struct preset {
 	bool is_missing;         /* there is no such file */
 	bool is_sound;           /* read without a fault */
 	struct source_stamp stamp;
+	struct text text;        /* as it was read */
 	struct arena arena;      /* owns text, tree and faults */
 	struct fault_list faults;
 	const struct policy *policy; /* NULL unless is_sound */

@@ -104,23 +104,23 @@ static enum err refresh_ceiling(struct root *root, bool uses_changed, bool *out_
 	struct source_stamp stamp = { 0 };
 	uint8_t before[LAYOUT_ID_LEN];
 	struct policy *policy;
-	struct text text;
 	enum err err = source_stamp(root->ceiling_folder, root->ceiling_name, &stamp);
 
 	*out_changed = false;
-	if (err == ERR_OK && c->is_read && !uses_changed && source_stamp_is_equal(&stamp, &c->stamp))
+	if (err == ERR_OK && c->is_read && !uses_changed &&
+	    (source_stamp_is_equal(&stamp, &c->stamp) || source_is_same(root->ceiling_folder, root->ceiling_name, TOKENS_FILE_MAX, &root->source, c->text, &c->stamp)))
 		return ERR_OK;
 	*out_changed = true;
 	memcpy(before, c->segment.id, sizeof(before));
 	ceiling_reset(c);
 	c->stamp = stamp;
 	if (err == ERR_OK)
-		err = source_read(root->ceiling_folder, root->ceiling_name, TOKENS_FILE_MAX, &root->source, &c->arena, &text,
+		err = source_read(root->ceiling_folder, root->ceiling_name, TOKENS_FILE_MAX, &root->source, &c->arena, &c->text,
 				  &c->stamp, reason);
 	/* What could not be read may be readable next time without looking different. */
 	c->is_read = err == ERR_OK || err == ERR_NOT_FOUND;
 	if (err == ERR_OK) {
-		err = parse_policy(&c->arena, root->ceiling_name, text, &as, &c->faults, &policy);
+		err = parse_policy(&c->arena, root->ceiling_name, c->text, &as, &c->faults, &policy);
 		if (err == ERR_OK)
 			err = compile_ceiling_tree(policy, &root->library, &c->faults, &uses, &c->segment);
 		for (size_t i = 0; i < uses.count && err != ERR_NO_MEMORY; i++)
@@ -151,6 +151,8 @@ static enum err refresh_presets(struct root *root, struct root_names *changed)
 		next = p->next;
 		if (source_stamp(root->path, p->file, &stamp) == ERR_OK && source_stamp_is_equal(&stamp, &p->stamp) &&
 		    (p->is_missing || stamp.inode != 0))
+			continue;
+		if (source_is_same(root->path, p->file, TOKENS_FILE_MAX, &root->source, p->text, &p->stamp))
 			continue;
 		err = root_names_add(changed, p->name);
 		library_forget(&root->library, p);

@@ -248,7 +248,8 @@ enum err root_file_read(struct root *root, struct root_file *f, const struct sou
 	struct arena arena;
 	enum err err, kept;
 
-	if (f->is_read && source_stamp_is_equal(stamp, &f->stamp))
+	if (f->is_read && (source_stamp_is_equal(stamp, &f->stamp) ||
+			   source_is_same(root->path, f->name, TOKENS_FILE_MAX, &root->source, (struct text){ f->text, f->text_len }, &f->stamp)))
 		return ERR_OK;
 	f->is_read = false;
 	f->needs_link = true;

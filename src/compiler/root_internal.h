@@ -60,6 +60,7 @@ enum err root_place_files(struct root *root) ATTR_MUST_CHECK;
 struct root_ceiling {
 	bool is_read, is_sound;
 	struct source_stamp stamp;
+	struct text text;       /* while it is read; in the arena */
 	struct arena arena;
 	struct fault_list faults;
 	const struct policy *policy; /* NULL unless sound */

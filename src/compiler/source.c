@@ -11,8 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define PATH_LEN_MAX 4095
 #define NS_PER_S 1000000000
+#define NS_PER_MS 1000000
+#define YOUNG_MS 20 /* file times move on in ticks, of 10 ms at most */
 
 static enum err say(char *reason, enum err err, const char *format, ...) ATTR_PRINTF(3, 4);
 static enum err say(char *reason, enum err err, const char *format, ...)
@@ -68,7 +72,7 @@ enum err source_stamp_at(int folder, const char *name, struct source_stamp *out_
 
 bool source_stamp_is_equal(const struct source_stamp *a, const struct source_stamp *b)
 {
-	return a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+	return !a->is_young && !b->is_young && a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns &&
 	       a->ctime_ns == b->ctime_ns && a->mode == b->mode && a->uid == b->uid;
 }
 
@@ -170,6 +174,14 @@ static enum err judge_file(int fd, const char *path, const struct source_options
 	return options->trust_check ? judge_owner(out_st, path, reason) : ERR_OK;
 }
 
+/* By the clock of before it was read, ahead or behind. */
+static bool is_young(const struct source_stamp *stamp, uint64_t now_ms)
+{
+	uint64_t changed_ms = (uint64_t)stamp->ctime_ns / NS_PER_MS;
+
+	return changed_ms < now_ms + YOUNG_MS && now_ms < changed_ms + YOUNG_MS;
+}
+
 enum err source_read(const char *folder, const char *name, size_t max, const struct source_options *options, struct arena *arena,
 		     struct text *out_text, struct source_stamp *out_stamp, char out_reason[SOURCE_REASON_MAX])
 {
@@ -177,6 +189,7 @@ enum err source_read(const char *folder, const char *name, size_t max, const str
 	struct source_stamp before, after;
 	struct stat st;
 	struct text text;
+	uint64_t now_ms = clock_wall_ms();
 	enum err err;
 	int fd;
 
@@ -205,11 +218,31 @@ enum err source_read(const char *folder, const char *name, size_t max, const str
 		err = say(out_reason, ERR_AGAIN, "%s changed while it was read", path);
 		goto out;
 	}
+	after.is_young = is_young(&after, now_ms);
 	*out_text = text;
 	*out_stamp = after;
 out:
 	close(fd);
 	return err;
+}
+
+bool source_is_same(const char *folder, const char *name, size_t max, const struct source_options *options, struct text text,
+		    struct source_stamp *io_stamp)
+{
+	char reason[SOURCE_REASON_MAX];
+	struct source_stamp stamp;
+	struct arena arena;
+	struct text now;
+	bool is_same;
+
+	if (!io_stamp->is_young)
+		return false;
+	arena_init(&arena, 0);
+	is_same = source_read(folder, name, max, options, &arena, &now, &stamp, reason) == ERR_OK && text_equal(now, text);
+	if (is_same)
+		*io_stamp = stamp;
+	arena_finish(&arena);
+	return is_same;
 }
 
 bool source_preset_name_is_valid(struct text name)

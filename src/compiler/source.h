@@ -21,6 +21,7 @@ struct source_stamp {
 	uint64_t device, inode, size;
 	int64_t mtime_ns, ctime_ns;
 	uint32_t mode, uid;
+	bool is_young; /* read so soon after it changed that another change may look the same: it equals no stamp */
 };
 
 struct source_options {
@@ -38,6 +39,9 @@ bool source_stamp_is_equal(const struct source_stamp *a, const struct source_sta
  */
 enum err source_read(const char *folder, const char *name, size_t max, const struct source_options *options, struct arena *arena,
 		     struct text *out_text, struct source_stamp *out_stamp, char out_reason[SOURCE_REASON_MAX]) ATTR_MUST_CHECK;
+/* Was what is kept as `text` young, and is the file the same still? Then *io_stamp is that of now. Any failure is a no. */
+bool source_is_same(const char *folder, const char *name, size_t max, const struct source_options *options, struct text text,
+		    struct source_stamp *io_stamp);
 /* Are `path` and all its parents writable by nobody but root and us (a sticky folder such as /tmp counts as safe above it)? DENIED with a sentence. */
 enum err source_trust(const char *path, char out_reason[SOURCE_REASON_MAX]) ATTR_MUST_CHECK;
 /* May `name` be a preset's? Lower-case letters, digits, - and _; 1 to 64; so it cannot leave its folder. */

@@ -161,12 +161,16 @@ void ceiling_close(struct ceiling *c)
 
 bool ceiling_refresh(struct ceiling *c)
 {
+	const struct source_options options = { .trust_check = true };
+
 	for (size_t i = 0; i < c->file_count; i++) {
+		struct known_file *f = &c->files[i];
 		struct source_stamp now;
 
-		if (source_stamp(c->folder, c->files[i].name, &now) != ERR_OK)
+		if (source_stamp(c->folder, f->name, &now) != ERR_OK)
 			now = (struct source_stamp){ 0 };
-		if (!source_stamp_is_equal(&now, &c->files[i].stamp)) {
+		if (!source_stamp_is_equal(&now, &f->stamp) &&
+		    !source_is_same(c->folder, f->name, FILE_MAX, &options, f->text, &f->stamp)) {
 			load(c);
 			return true;
 		}

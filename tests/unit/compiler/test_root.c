@@ -195,6 +195,44 @@ static bool refresh_some(struct fixture *f, const char *one, const char *two)
 	return changed;
 }
 
+/* Into the file that is there. Kernels before 6.13 may give both states the same times. */
+static void rewrite(const struct fixture *f, const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", f->tree.path, name);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	cr_assert_geq(fputs(text, file), 0);
+	cr_assert_eq(fclose(file), 0);
+}
+
+Test(root, what_changes_twice_within_a_tick_of_the_clock_is_read_twice)
+{
+	static const struct {
+		const char *file, *texts[2]; /* of one length */
+	} rows[] = {
+		{ "leases/a.policy", { LEASE("a") "use p\nallow https://a.example\n", LEASE("a") "use p\nallow https://b.example\n" } },
+		{ "presets/p.policy", { "allow https://a.example\n", "allow https://b.example\n" } },
+		{ "ceiling.policy", { "allow any\ndeny a.example\n", "allow any\ndeny b.example\n" } },
+	};
+	struct fixture f;
+
+	start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		tree_write(&f.tree, rows[i].file, rows[i].texts[0]);
+	open_root(&f);
+	for (size_t i = 0; i < 20 * ARRAY_LEN(rows); i++) {
+		rewrite(&f, rows[i % 3].file, rows[i % 3].texts[1]);
+		cr_assert(refresh(&f), "%s", rows[i % 3].file);
+		rewrite(&f, rows[i % 3].file, rows[i % 3].texts[0]);
+		cr_assert(refresh(&f), "%s", rows[i % 3].file);
+		cr_assert_not(refresh(&f));
+	}
+	finish(&f);
+}
+
 Test(root, a_look_at_some_names_follows_these_and_nothing_else)
 {
 	struct fixture f;

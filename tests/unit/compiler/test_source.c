@@ -13,14 +13,21 @@ static enum err read_name(const struct tree *t, const char *name, size_t max, co
 	struct source_stamp stamp, seen;
 	struct arena arena;
 	struct text text;
+	bool was_young;
 	enum err err;
 
 	arena_init(&arena, 0);
 	out_reason[0] = '\0';
 	err = source_read(t->path, name, max, options, &arena, &text, &stamp, out_reason);
 	if (err == ERR_OK) {
+		/* When it is new its times may hide a change. */
 		cr_assert_eq(source_stamp(t->path, name, &seen), ERR_OK);
+		cr_assert_eq(source_stamp_is_equal(&stamp, &seen), !stamp.is_young);
+		usleep(25000);
+		was_young = stamp.is_young;
+		cr_assert_eq(source_is_same(t->path, name, max, options, text, &stamp), was_young);
 		cr_assert(source_stamp_is_equal(&stamp, &seen));
+		cr_assert_not(source_is_same(t->path, name, max, options, text, &stamp));
 		snprintf(out_text, 64, "%.*s", (int)text.len, text.at);
 	}
 	arena_finish(&arena);
