@@ -30,6 +30,7 @@ struct lease_entry {
 	bool by_hand;        /* revoked by hand */
 	bool is_expired;     /* as wanted says; stays, whatever clocks do */
 	bool awaits_revoked; /* by hand, and the daemon has not answered */
+	bool owes_word;      /* it is shut, and whether the daemon was told to close its sessions is not known */
 	bool has_slot;
 	uint32_t slot, generation;
 	char id[];

@@ -53,7 +53,7 @@ static void forget_daemon(struct publish *p)
 		next = lease_book_next(&p->book, entry);
 		publish_slots_drop(p, entry);
 		entry->adopted = NULL;
-		entry->awaits_revoked = false;
+		entry->awaits_revoked = entry->owes_word = false;
 		segment_store_unhold(&p->store, before);
 		lease_book_note_adopted(&p->book, entry);
 		if (awaits)
@@ -144,7 +144,8 @@ enum err publish_set_by_hand(struct publish *p, const char *lease, bool is_revok
 		return ERR_NO_MEMORY;
 	if (entry != NULL) {
 		lease_book_set_by_hand(&p->book, entry, is_revoked);
-		awaits = publish_slots_enforce(p, entry);
+		/* Who asks a second time waits for the same answer. */
+		awaits = publish_slots_enforce(p, entry) || entry->awaits_revoked;
 		entry->awaits_revoked = awaits;
 		/* Without a new root nothing else would open it again. */
 		if (!is_revoked)

@@ -47,8 +47,10 @@ static void board_all(struct publish *p)
 		LIST_FOREACH (node, next, &p->book.under_way) {
 			struct lease_entry *entry = CONTAINER_OF(node, struct lease_entry, under_way);
 
-			if (!list_node_is_linked(&entry->changed))
-				leave(p, entry);
+			if (list_node_is_linked(&entry->changed))
+				continue;
+			leave(p, entry);
+			lease_book_tidy(&p->book, entry);
 		}
 	}
 	segment_store_hold(&p->store, p->wanted.ceiling);

@@ -28,17 +28,17 @@ bool publish_slots_enforce(struct publish *p, struct lease_entry *entry)
 	if (p->gate == NULL || !p->has_offer || !entry->has_slot || state == GATE_SLOT_OPEN)
 		return false;
 	shown = gate_slot_state(p->gate, entry->slot);
-	if (shown == state)
-		return false;
-	gate_set_slot(p->gate, entry->slot, state);
-	if (shown != GATE_SLOT_OPEN)
+	if (shown != state)
+		gate_set_slot(p->gate, entry->slot, state);
+	if (shown != GATE_SLOT_OPEN && !entry->owes_word)
 		return false;
 	log_line(LOG_LEVEL_INFO, "lease_shut lease=%s reason=%s", entry->id, word_of(state));
 	msg.field[0].number = entry->slot;
 	msg.field[1].number = entry->generation;
 	msg.field[2].bytes = text_of(word_of(state));
-	/* If it cannot be said the channel is gone or hopelessly behind; the page stands, and freshness decays. */
-	return channel_send(p->channel, &msg, -1) == ERR_OK;
+	/* If it cannot be said the channel is gone or hopelessly behind; the page stands, and the next tick or daemon is told. */
+	entry->owes_word = channel_send(p->channel, &msg, -1) != ERR_OK;
+	return !entry->owes_word;
 }
 
 void publish_slots_settle(struct publish *p, struct lease_entry *entry)
@@ -120,6 +120,8 @@ static bool read_slot(struct publish *p, struct text line, bool is_greeting)
 	if (entry == NULL)
 		return false;
 	give_slot(p, entry, (uint32_t)slot_number, (uint32_t)generation_number, is_greeting);
+	/* Whoever revoked it may have gone before the word was out, and no root says it. */
+	entry->owes_word = entry->owes_word || (is_greeting && entry->by_hand);
 	publish_slots_enforce(p, entry);
 	return true;
 }

@@ -580,6 +580,9 @@ Test(publish, revokes_by_hand_at_once_and_lifts_only_what_is_adopted)
 	cr_assert(awaits);
 	cr_assert_eq(state(0), GATE_SLOT_REVOKED);
 	cr_assert_str_eq(receive(), "revoke(0,1,lease_revoked)");
+	cr_assert_eq(publish_set_by_hand(b->publish, "ls_a", true, &awaits), ERR_OK);
+	cr_assert(awaits, "who asks twice waits for the answer too");
+	cr_assert_str_eq(receive(), "");
 	publish_on_revoked(b->publish, 0, 2, 5);
 	cr_assert_eq(b->revoked, 1);
 	cr_assert(b->last_known);
@@ -619,6 +622,27 @@ Test(publish, remembers_a_revocation_by_hand_of_a_lease_that_comes_later)
 	cr_assert(slots("0 1 ls_a\n"));
 	cr_assert(ack());
 	cr_assert_eq(state(0), GATE_SLOT_REVOKED);
+	bench_stop();
+}
+
+Test(publish, says_a_revocation_by_hand_to_each_daemon_that_greets_since_the_word_may_be_lost)
+{
+	bool awaits;
+
+	bench_start(4);
+	two_leases();
+	cr_assert_eq(publish_set_by_hand(b->publish, "ls_a", true, &awaits), ERR_OK);
+	receive();
+	welcome(1);
+	receive();
+	/* The page says it; whether sessions were closed is not in it. */
+	cr_assert(slots("0 1 ls_a\n1 1 ls_b\n"));
+	cr_assert_str_eq(receive(), "revoke(0,1,lease_revoked)");
+	cr_assert(slots("0 1 ls_a\n1 1 ls_b\n"));
+	cr_assert(ack());
+	publish_tick(b->publish);
+	cr_assert_eq(state(0), GATE_SLOT_REVOKED);
+	cr_assert_eq(state(1), GATE_SLOT_OPEN);
 	bench_stop();
 }
 
