@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "compiler/emit.h"
 #include "config/fault.h"
 
@@ -73,6 +74,8 @@ const struct root_lease *root_lease_find(const struct root *root, const char *id
  */
 bool root_others(const struct root *root, const size_t **out_numbers, size_t *out_count);
 void root_note_taken(struct root *root);
+/* The text that it was made of; false: there is none, or no such lease. */
+bool root_lease_text(const struct root *root, const char *id, struct text *out_text);
 /* Shared rulesets in use, each once. */
 size_t root_ruleset_count(const struct root *root);
 const struct emitted *root_ruleset_at(const struct root *root, size_t index);

@@ -152,6 +152,17 @@ const struct root_lease *root_lease_find(const struct root *root, const char *id
 	return find_lease(root, id);
 }
 
+bool root_lease_text(const struct root *root, const char *id, struct text *out_text)
+{
+	const struct root_lease *lease = find_lease(root, id);
+	const struct root_file *f = lease == NULL ? NULL : root_find_file(root, lease->file);
+
+	if (f == NULL || f->text == NULL)
+		return false;
+	*out_text = (struct text){ f->text, f->text_len };
+	return true;
+}
+
 size_t root_ruleset_count(const struct root *root)
 {
 	return root->view.ruleset_count;

@@ -18,7 +18,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "compiler/root.h"
-#include "compiler/source.h"
 #include "document/lease_doc.h"
 
 #define BEAT_MS 1000
@@ -27,7 +26,6 @@
 #define WRITING_MAX 64     /* files being written that are known by name; more are not waited for */
 #define WRITING_MS 500     /* a writer who rests longer is not waited for */
 #define WRITING_ALL_MS 3000 /* nor one who takes longer in all */
-#define FILE_MAX (1u << 20)
 #define SLICE_FILES 500    /* looked at before others have their turn: about a millisecond */
 #define NAMES_MAX 32       /* leases that are looked at alone; when more are named, everything is */
 #define NAME_LEN 256
@@ -613,23 +611,10 @@ static enum err on_start(struct driver *driver, const struct driver_events *even
 
 static bool on_print(struct driver *driver, const char *lease, uint8_t out_print[STICKY_PRINT_LEN])
 {
-	struct driver_file *d = of(driver);
-	const struct root_lease *found = root_lease_find(d->root, lease);
-	struct source_options options = { .trust_check = true };
-	char reason[SOURCE_REASON_MAX];
-	struct source_stamp stamp;
-	struct arena arena;
 	struct text text;
-	bool is_known;
 
-	if (found == NULL)
-		return false;
-	arena_init(&arena, 0);
-	is_known = source_read(d->root_path, found->file, FILE_MAX, &options, &arena, &text, &stamp,
-			       reason) == ERR_OK &&
-		   crypto_sha256(text.at, text.len, out_print) == ERR_OK;
-	arena_finish(&arena);
-	return is_known;
+	/* Not what stands in the file by now: a revocation must not be lifted before its successor is in force. */
+	return root_lease_text(of(driver)->root, lease, &text) && crypto_sha256(text.at, text.len, out_print) == ERR_OK;
 }
 
 static void on_visit_faults(struct driver *driver, void (*visit)(void *arg, const struct fault *fault),

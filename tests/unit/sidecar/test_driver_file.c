@@ -403,7 +403,11 @@ Test(driver_file, prints_a_lease_by_the_text_it_was_read_from)
 	cr_assert(driver_print(b->driver, "ls_a", one));
 	cr_assert(driver_print(b->driver, "ls_a", two));
 	cr_assert_arr_eq(one, two, sizeof(one));
+	await_beat();
 	write_lease("leases/a.policy", "ls_a", "# a comment\n");
+	cr_assert(driver_print(b->driver, "ls_a", two));
+	cr_assert_arr_eq(one, two, sizeof(one), "it is not in force yet");
+	await_beat();
 	cr_assert(driver_print(b->driver, "ls_a", two));
 	cr_assert_neq(memcmp(one, two, sizeof(one)), 0);
 	cr_assert_not(driver_print(b->driver, "ls_none", two));
