@@ -38,5 +38,9 @@ struct htab_node *htab_find(const struct htab *t, uint64_t hash, htab_same_fn *s
 void htab_remove(struct htab *t, struct htab_node *node);
 /* Walk all nodes: start with NULL; the node returned may be removed before the next call only if `next` was asked first. */
 struct htab_node *htab_next(const struct htab *t, const struct htab_node *node);
+/* Every node; the one at hand may be removed. Emptying a table by asking for its first node looks at the empty buckets each time. */
+#define HTAB_FOREACH(node, next_node, table)                                                                              \
+	for ((node) = htab_next((table), NULL); (node) != NULL && ((next_node) = htab_next((table), (node)), true);        \
+	     (node) = (next_node))
 
 #endif

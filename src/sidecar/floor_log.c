@@ -23,6 +23,7 @@
 #define HEAD "egressd floor log 1"
 #define LINE_ROOM (LEASE_DOC_ID_MAX + 160)
 #define LINES_SPARE 1024
+#define FOUND_MAX (2 * FLOOR_LOG_LEASES_MAX + 2 * LINES_SPARE) /* in a file there are also those forgotten since it was written */
 #define CHUNK_LEN 65536
 
 struct lease_floor {
@@ -76,12 +77,12 @@ static void forget_ended(struct floor_log *log, uint64_t before_ms)
 	}
 }
 
-static enum err remember(struct floor_log *log, const char *id, const struct floor_mark *mark, uint64_t exp_ms)
+static enum err remember(struct floor_log *log, const char *id, const struct floor_mark *mark, uint64_t exp_ms, size_t max)
 {
 	struct lease_floor *lease = find(log, id);
 
 	if (lease == NULL) {
-		if (log->leases.count == FLOOR_LOG_LEASES_MAX)
+		if (log->leases.count >= max)
 			return ERR_LIMIT;
 		lease = alloc_zeroed(sizeof(*lease));
 		if (lease == NULL)
@@ -131,7 +132,7 @@ static bool read_lease(struct floor_log *log, struct text line)
 	    !read_number(&line, &exp_ms) || !text_to_bytes_hex(next_word(&line), mark.sha256, 32) || line.len > 0)
 		return false;
 	snprintf(id, sizeof(id), "%.*s", (int)word.len, word.at);
-	return remember(log, id, &mark, exp_ms) == ERR_OK;
+	return remember(log, id, &mark, exp_ms, FOUND_MAX) == ERR_OK;
 }
 
 static bool read_manifest(struct floor_log *log, struct text line)
@@ -172,9 +173,9 @@ static bool read_lines(struct floor_log *log, char *bytes, size_t *len, bool *is
 
 static void forget_all(struct floor_log *log)
 {
-	struct htab_node *node;
+	struct htab_node *node, *next;
 
-	while ((node = htab_next(&log->leases, NULL)) != NULL)
+	HTAB_FOREACH (node, next, &log->leases)
 		forget(log, CONTAINER_OF(node, struct lease_floor, node));
 	log->manifest = (struct floor_mark){ 0 };
 	log->lines = 0;
@@ -380,9 +381,9 @@ enum err floor_log_take_lease(struct floor_log *log, const char *id, const struc
 	/* The same document once more. */
 	if (before != NULL && memcmp(&before->mark, mark, sizeof(*mark)) == 0)
 		return ERR_OK;
-	if (before == NULL && log->leases.count == FLOOR_LOG_LEASES_MAX)
+	if (before == NULL && log->leases.count >= FLOOR_LOG_LEASES_MAX)
 		forget_ended(log, said_ms);
-	e = remember(log, id, mark, exp_ms);
+	e = remember(log, id, mark, exp_ms, FLOOR_LOG_LEASES_MAX);
 	if (e == ERR_OK)
 		append(log, line, print_lease(line, find(log, id)), said_ms);
 	return e;

@@ -196,6 +196,34 @@ Test(floor_log, leases_that_ended_are_forgotten_and_the_file_stays_small)
 	fixture_remove_folder(path);
 }
 
+Test(floor_log, a_file_may_name_more_than_are_remembered_since_some_were_forgotten_meanwhile)
+{
+	char path[64];
+	int folder = open_folder(path);
+	FILE *file = fopen(fixture_path(path, "floors.log"), "w");
+	struct floor_mark mark = { 3, 1, { 1 } };
+	struct floor_log *log;
+
+	cr_assert_not_null(file);
+	fprintf(file, "egressd floor log 1\ncell " CELL "\n");
+	for (unsigned i = 0; i <= FLOOR_LOG_LEASES_MAX; i++)
+		fprintf(file, "lease ls_%u 3 1 %u 01%062d\n", i, i < 10 ? 5 : 1000, 0);
+	cr_assert_eq(fclose(file), 0);
+	log = open_as(folder, CELL);
+	cr_assert_not(floor_log_is_broken(log));
+	cr_assert_eq(rev_of(log, "ls_400000"), 1);
+	/* One more is too many until some have ended. */
+	cr_assert_eq(floor_log_take_lease(log, "new", &mark, 1000, 1), ERR_LIMIT);
+	take(log, "new", 1, 1000, 6);
+	floor_log_close(log);
+	log = open_as(folder, CELL);
+	cr_assert_not(floor_log_is_broken(log));
+	cr_assert_eq(rev_of(log, "new"), 1);
+	floor_log_close(log);
+	close(folder);
+	fixture_remove_folder(path);
+}
+
 Test(floor_log, a_disk_that_is_full_is_said_and_nothing_is_lost_when_it_is_not)
 {
 	struct rlimit limit = { 2000, RLIM_INFINITY };
