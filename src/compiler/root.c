@@ -36,9 +36,9 @@ static void ceiling_reset(struct root_ceiling *c)
 /* Forget everything, so that the next refresh reads it all again. */
 static void root_drop(struct root *root)
 {
-	struct htab_node *node;
+	struct htab_node *node, *next;
 
-	while ((node = htab_next(&root->by_name, NULL)) != NULL) {
+	HTAB_FOREACH (node, next, &root->by_name) {
 		htab_remove(&root->by_name, node);
 		root_file_destroy(CONTAINER_OF(node, struct root_file, node));
 	}

@@ -53,9 +53,9 @@ static void drop(struct segment_store *s, struct stored *d)
 
 void segment_store_finish(struct segment_store *s)
 {
-	struct htab_node *n;
+	struct htab_node *n, *next;
 
-	while ((n = htab_next(&s->by_id, NULL)) != NULL)
+	HTAB_FOREACH (n, next, &s->by_id)
 		drop(s, CONTAINER_OF(n, struct stored, node));
 	htab_finish(&s->by_id);
 }

@@ -40,9 +40,9 @@ enum err slots_init(struct slots *s, struct gate *gate)
 
 void slots_finish(struct slots *s)
 {
-	struct htab_node *n;
+	struct htab_node *n, *next;
 
-	while ((n = htab_next(&s->by_id, NULL)) != NULL) {
+	HTAB_FOREACH (n, next, &s->by_id) {
 		htab_remove(&s->by_id, n);
 		alloc_free(CONTAINER_OF(n, struct given, node));
 	}

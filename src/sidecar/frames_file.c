@@ -108,9 +108,9 @@ static void forget(struct frames_file *f, struct known *known)
 /* Everything is told as if for the first time. */
 static void forget_all(struct frames_file *f)
 {
-	struct htab_node *node;
+	struct htab_node *node, *next;
 
-	while ((node = htab_next(&f->known, NULL)) != NULL)
+	HTAB_FOREACH (node, next, &f->known)
 		forget(f, CONTAINER_OF(node, struct known, node));
 }
 

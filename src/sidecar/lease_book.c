@@ -29,11 +29,11 @@ enum err lease_book_init(struct lease_book *b)
 
 void lease_book_finish(struct lease_book *b)
 {
-	struct lease_entry *entry;
+	struct htab_node *node, *next;
 
-	while ((entry = lease_book_next(b, NULL)) != NULL) {
-		htab_remove(&b->entries, &entry->node);
-		alloc_free(entry);
+	HTAB_FOREACH (node, next, &b->entries) {
+		htab_remove(&b->entries, node);
+		alloc_free(CONTAINER_OF(node, struct lease_entry, node));
 	}
 	htab_finish(&b->entries);
 }

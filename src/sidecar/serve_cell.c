@@ -66,9 +66,9 @@ static void drop(struct serve_cell *c, struct held *held)
 
 static void drop_all(struct serve_cell *c)
 {
-	struct htab_node *node;
+	struct htab_node *node, *next;
 
-	while ((node = htab_next(&c->held, NULL)) != NULL)
+	HTAB_FOREACH (node, next, &c->held)
 		drop(c, CONTAINER_OF(node, struct held, node));
 }
 

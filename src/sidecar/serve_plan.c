@@ -33,9 +33,9 @@ enum err serve_stock_init(struct serve_stock *s)
 
 void serve_stock_clear(struct serve_stock *s)
 {
-	struct htab_node *node;
+	struct htab_node *node, *next;
 
-	while ((node = htab_next(&s->known, NULL)) != NULL) {
+	HTAB_FOREACH (node, next, &s->known) {
 		htab_remove(&s->known, node);
 		alloc_free(CONTAINER_OF(node, struct known, node));
 	}

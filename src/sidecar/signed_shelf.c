@@ -28,9 +28,9 @@ enum err signed_shelf_init(struct signed_shelf *s)
 
 void signed_shelf_finish(struct signed_shelf *s)
 {
-	struct htab_node *node;
+	struct htab_node *node, *next;
 
-	while ((node = htab_next(&s->rulesets, NULL)) != NULL)
+	HTAB_FOREACH (node, next, &s->rulesets)
 		signed_shelf_forget_ruleset(s, CONTAINER_OF(node, struct signed_ruleset, node));
 	for (size_t i = s->ordered_count; i-- > 0;)
 		signed_shelf_forget_lease(s, s->ordered[i]);
