@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -110,9 +111,12 @@ static void stop_gate(struct daemon *d)
 
 static enum err start_records(struct daemon *d)
 {
-	static const struct record_observer observer = { .proxy_uid = "egressd", .version = PACKAGE_VERSION };
+	const char *name = d->config->sidecar.proxy;
+	struct record_observer observer = { .proxy_uid = d->proxy, .version = PACKAGE_VERSION };
+	enum err e;
 
-	enum err e = record_stream_create(d->shared.count, d->config->daemon.records_ring_mb << 20, &observer, &d->records);
+	snprintf(d->proxy, sizeof(d->proxy), "%s", name == NULL ? "egressd" : name);
+	e = record_stream_create(d->shared.count, d->config->daemon.records_ring_mb << 20, &observer, &d->records);
 
 	if (e == ERR_OK)
 		record_stream_set_required(d->records, d->config->daemon.audit == OPTION_AUDIT_REQUIRED);

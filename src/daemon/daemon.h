@@ -48,6 +48,7 @@ struct daemon {
 	struct gate *gate;           /* owned */
 	struct limits *limits;       /* owned */
 	struct record_stream *records; /* owned */
+	char proxy[65];                  /* in records; the observer of `records` borrows it */
 	struct worker_shared shared; /* owns the workers */
 	pthread_t threads[WORKER_MAX];
 	unsigned threads_running;

@@ -368,7 +368,8 @@ def test_over_https_a_change_is_in_force_and_the_proxy_reports_it(fleet, tls):  
 
     def refused():
         records = gzip.decompress((reports / "decisions.ndjson.gz").read_bytes()).decode().splitlines()
-        return any(json.loads(line).get("status_code") == "no_rule" for line in records)
+        told = [record for record in map(json.loads, records) if record.get("status_code") == "no_rule"]
+        return bool(told) and told[0]["proxy_endpoint"]["uid"] == "px-1" and told[0]["unmapped"]["scope"] == "declared"
     wait_for(refused, 15)
     live = e.guest()
     assert live.open("plain.test", 7000) == OK
