@@ -54,7 +54,7 @@ enum err emit_ruleset(const struct policy *policy, struct emitted *out_segment)
 	return err;
 }
 
-/* The stricter of what the mode says and what control claims (contract section 3). */
+/* What the mode says; what control claims is kept beside it, and the stricter counts. */
 static enum layout_scope scope_of(const struct policy *policy)
 {
 	enum layout_scope derived = LAYOUT_SCOPE_UNDECLARED;
@@ -63,9 +63,7 @@ static enum layout_scope scope_of(const struct policy *policy)
 		derived = LAYOUT_SCOPE_NONE;
 	if (policy->mode == POLICY_MODE_ALLOWLIST || policy->mode == POLICY_MODE_PROVISIONING)
 		derived = LAYOUT_SCOPE_DECLARED;
-	_Static_assert(LAYOUT_SCOPE_UNDECLARED < LAYOUT_SCOPE_NONE && LAYOUT_SCOPE_NONE < LAYOUT_SCOPE_DECLARED,
-		       "the stricter scope is the smaller number");
-	return policy->claimed_scope != 0 && policy->claimed_scope < derived ? policy->claimed_scope : derived;
+	return derived;
 }
 
 static uint64_t bound(uint64_t wanted, uint64_t most)
@@ -146,6 +144,7 @@ enum err emit_lease(const struct policy *policy, const struct policy *ceiling, c
 	add_identity(&e, policy, &lease);
 	lease.state = (uint8_t)(rulesets_missing && policy->state == LAYOUT_LEASE_ACTIVE ? LAYOUT_LEASE_RULESET_MISSING : policy->state);
 	lease.scope = (uint8_t)scope_of(policy);
+	lease.claimed_scope = (uint8_t)policy->claimed_scope;
 	lease.options = options_of(policy, ceiling);
 	lease.limits = limits_of(policy, ceiling);
 	lease.places = emitter_places(&e, policy->places, policy->place_count);

@@ -21,6 +21,9 @@ enum record_event {
 	RECORD_CUT,      /* an allowed connection was closed by a change of lease, policy or control */
 };
 
+/* A lease's network scope; numbered as layout_scope is. */
+enum record_scope { RECORD_SCOPE_UNSAID, RECORD_SCOPE_UNDECLARED, RECORD_SCOPE_NONE, RECORD_SCOPE_DECLARED };
+
 struct record {
 	enum record_event event;
 	char id[RECORD_ID_LEN + 1];         /* of the decision; close and cut carry the id of theirs */
@@ -30,6 +33,7 @@ struct record {
 	char lease[RECORD_LEASE_MAX + 1];   /* "" while unknown */
 	char tenant[RECORD_WORD_MAX + 1], run[RECORD_WORD_MAX + 1], environment_class[RECORD_WORD_MAX + 1];
 	uint64_t rev;                       /* lease revision */
+	enum record_scope scope, claimed_scope; /* that follows from the lease's mode; that control claims */
 	char tag[RECORD_TAG_MAX + 1];       /* what the guest wrote behind its lease id */
 	char listener[RECORD_WORD_MAX + 1]; /* where it arrived */
 	struct endpoint source;             /* family NONE for unix sockets */

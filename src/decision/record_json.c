@@ -62,6 +62,14 @@ static void put_text_if(struct sink *s, const char *key, const char *text, size_
 		put_text(s, key, text, max);
 }
 
+static const char *const scopes[] = { "", "undeclared", "none", "declared" };
+
+static void put_scope_if(struct sink *s, const char *key, enum record_scope scope)
+{
+	if (scope > RECORD_SCOPE_UNSAID && scope <= RECORD_SCOPE_DECLARED)
+		put_text(s, key, scopes[scope], RECORD_WORD_MAX);
+}
+
 static void put_number(struct sink *s, const char *key, uint64_t value)
 {
 	put_key(s, key);
@@ -252,6 +260,8 @@ static void write_ours(struct sink *s, const struct record *r)
 	put_true_if(s, "would_deny", r->verdict.would_deny);
 	put_text_if(s, "run", r->run, RECORD_WORD_MAX);
 	put_text_if(s, "environment_class", r->environment_class, RECORD_WORD_MAX);
+	put_scope_if(s, "scope", r->scope);
+	put_scope_if(s, "claimed_scope", r->claimed_scope);
 	put_text_if(s, "tag", r->tag, RECORD_TAG_MAX);
 	put_number(s, "snapshot", r->verdict.snapshot);
 	put_number_if(s, "judge_us", r->judge_us);
@@ -388,6 +398,20 @@ static void take_text(struct reader *in, const char *key, char *out_text, size_t
 {
 	if (take_key(in, key))
 		need_text(in, out_text, max);
+}
+
+static enum record_scope take_scope(struct reader *in, const char *key)
+{
+	char word[RECORD_WORD_MAX + 1];
+
+	if (!take_key(in, key))
+		return RECORD_SCOPE_UNSAID;
+	need_text(in, word, RECORD_WORD_MAX);
+	for (unsigned i = RECORD_SCOPE_UNDECLARED; !in->bad && i < ARRAY_LEN(scopes); i++)
+		if (strcmp(word, scopes[i]) == 0)
+			return (enum record_scope)i;
+	in->bad = true;
+	return RECORD_SCOPE_UNSAID;
 }
 
 static void need_text_at(struct reader *in, const char *key, char *out_text, size_t max)
@@ -626,6 +650,8 @@ static void read_ours(struct reader *in, struct record *r)
 	r->verdict.would_deny = take_true(in, "would_deny");
 	take_text(in, "run", r->run, RECORD_WORD_MAX);
 	take_text(in, "environment_class", r->environment_class, RECORD_WORD_MAX);
+	r->scope = take_scope(in, "scope");
+	r->claimed_scope = take_scope(in, "claimed_scope");
 	take_text(in, "tag", r->tag, RECORD_TAG_MAX);
 	r->verdict.snapshot = need_number_at(in, "snapshot", UINT64_MAX);
 	r->judge_us = (uint32_t)take_number(in, "judge_us", UINT32_MAX);

@@ -177,9 +177,9 @@ struct layout_lease {
 	uint64_t rev, epoch;
 	uint64_t nbf_ms, exp_ms; /* wall time; 0: no bound */
 	uint8_t state;           /* enum layout_lease_state */
-	uint8_t scope;           /* enum layout_scope */
+	uint8_t scope;           /* enum layout_scope: what the mode says */
 	uint8_t require;         /* never 0 */
-	uint8_t reserved;
+	uint8_t claimed_scope;   /* what control says; 0: nothing. The stricter, smaller one counts */
 	uint32_t options;
 	struct layout_limits limits;
 	struct layout_span places; /* option country/asn of the lease: into LAYOUT_PLACES */

@@ -409,9 +409,9 @@ static const char *verify_lease(const struct segment *s)
 	    !text_holds(s, l->environment_class, RECORD_WORD_MAX))
 		return "a lease's text does not hold";
 	if (l->state < LAYOUT_LEASE_ACTIVE || l->state > LAYOUT_LEASE_RULESET_MISSING ||
-	    l->scope < LAYOUT_SCOPE_UNDECLARED || l->scope > LAYOUT_SCOPE_DECLARED)
+	    l->scope < LAYOUT_SCOPE_UNDECLARED || l->scope > LAYOUT_SCOPE_DECLARED || l->claimed_scope > LAYOUT_SCOPE_DECLARED)
 		return "a lease's state or scope is unknown";
-	if ((l->options & ~options) != 0 || l->reserved != 0)
+	if ((l->options & ~options) != 0)
 		return "a lease has an unknown option";
 	if (!span_holds(s, l->places, LAYOUT_PLACES))
 		return "a lease's places do not hold";

@@ -14,7 +14,7 @@ struct lease {
 	uint64_t rev;
 	uint64_t nbf_ms, exp_ms; /* wall time; 0: no bound */
 	enum layout_lease_state state;
-	enum layout_scope scope;
+	enum layout_scope scope, claimed_scope; /* claimed 0: not said */
 	uint32_t options;        /* LAYOUT_OPTION_* */
 	struct layout_limits limits; /* as written: 0 means default */
 };

@@ -467,6 +467,7 @@ void lease_table_read(const struct lease_table_entry *entry, struct lease *out_l
 		.exp_ms = l->exp_ms,
 		.state = (enum layout_lease_state)l->state,
 		.scope = (enum layout_scope)l->scope,
+		.claimed_scope = (enum layout_scope)l->claimed_scope,
 		.options = l->options,
 		.limits = l->limits,
 	};
@@ -475,6 +476,13 @@ void lease_table_read(const struct lease_table_entry *entry, struct lease *out_l
 	copy_text(s, l->run, out_lease->run, sizeof(out_lease->run));
 	copy_text(s, l->environment_class, out_lease->environment_class,
 		  sizeof(out_lease->environment_class));
+}
+
+static unsigned scope_in_force(const struct layout_lease *l)
+{
+	_Static_assert(LAYOUT_SCOPE_UNDECLARED < LAYOUT_SCOPE_NONE && LAYOUT_SCOPE_NONE < LAYOUT_SCOPE_DECLARED,
+		       "the stricter scope is the smaller number");
+	return l->claimed_scope != 0 && l->claimed_scope < l->scope ? l->claimed_scope : l->scope;
 }
 
 enum reason lease_table_is_live(const struct lease_table_entry *entry, uint64_t wall_ms)
@@ -500,7 +508,7 @@ enum reason lease_table_is_live(const struct lease_table_entry *entry, uint64_t 
 	default:
 		return why;
 	}
-	if (l->scope == LAYOUT_SCOPE_DECLARED)
+	if (scope_in_force(l) == LAYOUT_SCOPE_DECLARED)
 		return REASON_ALLOWED;
-	return l->scope == LAYOUT_SCOPE_NONE ? REASON_SCOPE_NONE : REASON_SCOPE_UNDECLARED;
+	return scope_in_force(l) == LAYOUT_SCOPE_NONE ? REASON_SCOPE_NONE : REASON_SCOPE_UNDECLARED;
 }

@@ -191,6 +191,10 @@ void session_fill_record(const struct session *s, enum record_event event, enum 
 		memcpy(r->run, l->run, sizeof(r->run));
 		memcpy(r->environment_class, l->environment_class, sizeof(r->environment_class));
 		r->rev = l->rev;
+		_Static_assert((int)RECORD_SCOPE_UNDECLARED == LAYOUT_SCOPE_UNDECLARED && (int)RECORD_SCOPE_DECLARED == LAYOUT_SCOPE_DECLARED,
+			       "both number scopes alike");
+		r->scope = (enum record_scope)l->scope;
+		r->claimed_scope = (enum record_scope)l->claimed_scope;
 	}
 	memcpy(r->tag, s->tag, sizeof(r->tag));
 	memcpy(r->listener, s->listener, sizeof(r->listener));

@@ -44,6 +44,8 @@ static inline struct record sample_allowed(void)
 	sample_copy(r.tenant, sizeof(r.tenant), "ws_acme");
 	sample_copy(r.run, sizeof(r.run), "run_881");
 	sample_copy(r.environment_class, sizeof(r.environment_class), "code");
+	r.scope = RECORD_SCOPE_DECLARED;
+	r.claimed_scope = RECORD_SCOPE_NONE;
 	sample_copy(r.listener, sizeof(r.listener), "vm-7f3a");
 	r.source = sample_endpoint("10.200.4.7:41822");
 	r.upstream = sample_endpoint("198.51.100.9:443");
@@ -91,6 +93,7 @@ static inline struct record sample_record(unsigned index)
 		r = sample_denied(REASON_METADATA_ADDRESS, PHASE_REQUEST);
 		r.lease[0] = r.tenant[0] = r.run[0] = r.environment_class[0] = '\0';
 		r.rev = 0;
+		r.scope = r.claimed_scope = RECORD_SCOPE_UNSAID;
 		r.source = (struct endpoint){ 0 };
 		r.target = (struct target){ .kind = TARGET_ADDRESS,
 					    .addr = { ADDR_V4, { 169, 254, 169, 254 } },

@@ -45,7 +45,8 @@ Test(record_json, an_allowed_request_is_this_line)
 		      "\"proxy_endpoint\":{\"uid\":\"px-0161-a\",\"name\":\"w3\"},"
 		      "\"unmapped\":{\"phase\":\"address\",\"atyp\":\"domain\",\"scheme\":"
 		      "\"https\",\"upstream\":\"198.51.100.9:443\","
-		      "\"run\":\"run_881\",\"environment_class\":\"code\",\"snapshot\":551,\"judge_"
+		      "\"run\":\"run_881\",\"environment_class\":\"code\",\"scope\":\"declared\",\"claimed_scope\":\"none\","
+		      "\"snapshot\":551,\"judge_"
 		      "us\":7,\"dns_ms\":2,\"connect_ms\":31}}\n");
 }
 
@@ -140,6 +141,7 @@ static void expect_same(const struct record *a, const struct record *b)
 	cr_expect_str_eq(a->run, b->run);
 	cr_expect_str_eq(a->environment_class, b->environment_class);
 	cr_expect_eq(a->rev, b->rev);
+	cr_expect(a->scope == b->scope && a->claimed_scope == b->claimed_scope);
 	cr_expect_str_eq(a->tag, b->tag);
 	cr_expect_str_eq(a->listener, b->listener);
 	cr_expect(endpoint_equal(&a->source, &b->source));
@@ -253,6 +255,7 @@ static struct record full_record(char c)
 	fill(r.tenant, sizeof(r.tenant), c);
 	fill(r.run, sizeof(r.run), c);
 	fill(r.environment_class, sizeof(r.environment_class), c);
+	r.scope = r.claimed_scope = RECORD_SCOPE_UNDECLARED;
 	fill(r.tag, sizeof(r.tag), c);
 	fill(r.listener, sizeof(r.listener), c);
 	fill(r.target_raw, sizeof(r.target_raw), c);

@@ -301,6 +301,8 @@ static void put_lease_line(struct builder *b, char **words, size_t count)
 		l->state = number_of(words[1], states, ARRAY_LEN(states));
 	else if (strcmp(verb, "scope") == 0)
 		l->scope = number_of(words[1], scopes, ARRAY_LEN(scopes));
+	else if (strcmp(verb, "claims") == 0)
+		l->claimed_scope = number_of(words[1], scopes, ARRAY_LEN(scopes));
 	else if (strcmp(verb, "option") == 0)
 		l->options |= bits_of(words + 1, count - 1, options, ARRAY_LEN(options));
 	else if (strcmp(verb, "require") == 0)

@@ -28,7 +28,7 @@ void built_store_finish(struct built_store *store);
  *   allow SCHEME://HOST[:PORTS] [as ID] [pin=…] [ech=refuse] [country=DE,FR] [asn=1,2] [report]      allow any
  *   deny HOST[:PORTS] [as ID] [report]
  *   exception PREFIX for HOST     exception name for HOST     exception PREFIX for address
- *   lease ID   tenant/run/class TEXT   rev N   nbf N   exp N   state WORD   scope WORD   option WORD…   places country=…,asn=…
+ *   lease ID   tenant/run/class TEXT   rev N   nbf N   exp N   state WORD   scope WORD   claims WORD   option WORD…   places country=…,asn=…
  *   require WORD…   listener NAME   source PREFIX   token TEXT [exp N]
  *   ruleset … end       (its lines between; a segment of its own, named by this lease)
  */

@@ -367,7 +367,7 @@ Test(segment_verify, refuses_leases_that_identify_nobody_or_say_the_impossible)
 	REFUSES(p->lease->scope = 0);
 	REFUSES(p->lease->scope = LAYOUT_SCOPE_DECLARED + 1);
 	REFUSES(p->lease->options = 1u << 31);
-	REFUSES(p->lease->reserved = 1);
+	REFUSES(p->lease->claimed_scope = LAYOUT_SCOPE_DECLARED + 1);
 	REFUSES(p->lease->places.count = 1000);
 	REFUSES(p->lease->tenant.offset = 1);
 	REFUSES(p->sources[0].family = 0);

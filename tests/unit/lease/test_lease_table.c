@@ -329,6 +329,13 @@ Test(lease_table, says_whether_a_lease_is_in_force_in_the_order_of_the_reasons)
 		{ "state ruleset_missing\nscope undeclared\n", "ruleset_missing" },
 		{ "scope undeclared\n", "scope_undeclared" },
 		{ "scope none\n", "scope_none" },
+		/* The stricter of derived and claimed. */
+		{ "scope declared\nclaims declared\n", "allowed" },
+		{ "scope declared\nclaims none\n", "scope_none" },
+		{ "scope declared\nclaims undeclared\n", "scope_undeclared" },
+		{ "scope none\nclaims declared\n", "scope_none" },
+		{ "scope none\nclaims undeclared\n", "scope_undeclared" },
+		{ "scope undeclared\nclaims declared\n", "scope_undeclared" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
