@@ -371,6 +371,11 @@ uint64_t accept_keyset_version(const struct accept *a)
 	return a->keyset.version;
 }
 
+uint64_t accept_keyset_exp_ms(const struct accept *a)
+{
+	return a->keyset.version == 0 ? 0 : a->keyset.exp_ms;
+}
+
 bool accept_keyset_is_expired(const struct accept *a)
 {
 	return a->keyset.version != 0 && accept_wall_ms(a) >= a->keyset.exp_ms;

@@ -85,6 +85,8 @@ enum accept_result accept_examine(struct accept *a, struct accept_doc *doc) ATTR
 
 /* The keyset in use: its version; 0: none. */
 uint64_t accept_keyset_version(const struct accept *a);
+/* When it ends; 0: there is none. */
+uint64_t accept_keyset_exp_ms(const struct accept *a);
 /* Is it expired, by the time that is least in the guest's favour? */
 bool accept_keyset_is_expired(const struct accept *a);
 /* Wall time, but never behind what control said since: for ends of leases and keysets. */

@@ -423,9 +423,11 @@ static void on_figures(struct driver *driver, struct sink *out)
 		    "# HELP egress_control_manifest_sequence Number of the manifest in hand.\n"
 		    "# TYPE egress_control_manifest_sequence gauge\negress_control_manifest_sequence %llu\n"
 		    "# HELP egress_control_epoch Epoch that documents must not be behind.\n# TYPE egress_control_epoch gauge\n"
-		    "egress_control_epoch %llu\n",
+		    "egress_control_epoch %llu\n"
+		    "# HELP egress_control_keyset_expiry_timestamp_seconds When the keyset ends, and with it all service; 0: there is none.\n"
+		    "# TYPE egress_control_keyset_expiry_timestamp_seconds gauge\negress_control_keyset_expiry_timestamp_seconds %llu\n",
 		    (unsigned long long)d->beat.seq, (unsigned long long)(d->has_manifest ? d->held.seq : 0),
-		    (unsigned long long)floors_state(d->floors)->epoch);
+		    (unsigned long long)floors_state(d->floors)->epoch, (unsigned long long)accept_keyset_exp_ms(d->accept) / 1000);
 	sink_text(out, "# HELP egress_control_reconnects_total Times the stream of documents was lost.\n"
 		       "# TYPE egress_control_reconnects_total counter\n");
 	for (unsigned i = 0; i < FRAMES_BREAK_COUNT; i++)

@@ -589,6 +589,8 @@ def test_keys_and_the_root_change_below_a_live_tunnel(fleet, tls):  # noqa: F811
     assert all(f'"kid":"root-{i}"'.encode() in (fleet.authority.out / "keyset").read_bytes() for i in (2, 3, 5, 6))
     version = json.loads(payload_of((fleet.authority.out / "keyset").read_bytes()))["ver"]
     wait_for(lambda: f'"keyset":{version}' in payload_of((fleet.authority.out / "beat").read_bytes()).decode(), 10)
+    end_s = json.loads(payload_of((fleet.authority.out / "keyset").read_bytes()))["exp_ms"] // 1000
+    wait_for(lambda: e.metric("egress_control_keyset_expiry_timestamp_seconds") == end_s, 10)
     for name in ("server.pem", "server.key"):
         (fleet.tls / f"old-{name}").write_bytes((fleet.tls / name).read_bytes())
     run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=renewed", "-keyout", fleet.tls / "server.key",
