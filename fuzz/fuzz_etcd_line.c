@@ -3,7 +3,7 @@
  * a last key to go on from; a token can stand in a header.
  */
 #include "require.h"
-#include "sidecar/etcd_line.h"
+#include "store/etcd_line.h"
 
 static void check_pairs(const struct etcd_pair *pairs, size_t count)
 {

@@ -3,8 +3,8 @@
  * go, and is the same when read again.
  */
 #include "require.h"
-#include "sidecar/frames.h"
-#include "sidecar/https_frame.h"
+#include "store/frames.h"
+#include "store/https_frame.h"
 
 static void check(const struct https_frame *f)
 {

@@ -13,8 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/cursor.h"
 #include "base/crypto.h"
+#include "base/cursor.h"
 #include "base/log.h"
 #include "compiler/compile.h"
 #include "image/segment.h"

@@ -3,7 +3,7 @@
  * of few characters and bounded, says the same when it is written out plainly and read again, and nothing is written where nothing is taken.
  */
 #include "require.h"
-#include "sidecar/serve_target.h"
+#include "serve/serve_target.h"
 
 #define CURSOR_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 

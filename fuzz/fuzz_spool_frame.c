@@ -1,6 +1,6 @@
 /* A spool file of any bytes: frames that are taken are written again as they were, lie behind one another, and hold one line or are a cut. */
 #include "require.h"
-#include "sidecar/spool_frame.h"
+#include "delivery/spool_frame.h"
 
 static void check(const struct spool_frame *f, const uint8_t *bytes, size_t left)
 {

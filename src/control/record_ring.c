@@ -1,6 +1,6 @@
 /*
  * Lanes in shared memory; see record_ring.h. Positions only grow; a byte's place is its position modulo the lane's size, and lines wrap around.
- * Called by record_stream (daemon) and sidecar/drain.
+ * Called by record_stream (daemon) and delivery/drain.
  */
 #include "control/record_ring.h"
 

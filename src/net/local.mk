@@ -8,6 +8,7 @@ libnet_a_SOURCES = \
 	src/net/ares_link.c src/net/ares_link.h \
 	src/net/loop.c src/net/loop.h \
 	src/net/name_servers.c src/net/name_servers.h \
+	src/net/open_socket.c src/net/open_socket.h \
 	src/net/pins.c src/net/pins.h \
 	src/net/pump.c src/net/pump.h \
 	src/net/pump_copy.c src/net/pump_internal.h src/net/pump_splice.c \

@@ -16,7 +16,7 @@
 #include "base/htab.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "sidecar/open_socket.h"
+#include "net/open_socket.h"
 #include "sidecar/resource_internal.h"
 
 #define NAME_MAX_LEN 64

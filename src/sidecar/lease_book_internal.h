@@ -15,7 +15,7 @@
 #include "base/htab.h"
 #include "base/list.h"
 #include "lease/gate.h"
-#include "sidecar/segment_store_internal.h"
+#include "source/segment_store.h"
 
 #define LEASE_ID_MAX 64
 

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "base/log.h"
+#include "serve/serve.h"
 #include "sidecar/confine.h"
-#include "sidecar/serve.h"
 #include "sidecar/sidecar.h"
 #include "sidecar/state_lock.h"
 

@@ -15,7 +15,7 @@
 #include "control/channel.h"
 #include "decision/reason.h"
 #include "lease/gate.h"
-#include "sidecar/holding.h"
+#include "source/holding.h"
 
 struct publish;
 

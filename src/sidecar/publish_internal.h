@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "sidecar/lease_book_internal.h"
 #include "sidecar/publish.h"
-#include "sidecar/segment_store_internal.h"
+#include "source/segment_store.h"
 
 /* The rest of a holding. */
 struct publish_frame {

@@ -16,14 +16,14 @@
 #include "base/log.h"
 #include "control/channel.h"
 #include "control/command.h"
-#include "sidecar/driver_signed.h"
-#include "sidecar/frames_file.h"
-#include "sidecar/frames_remote.h"
 #include "sidecar/freshness.h"
 #include "sidecar/hand_over.h"
 #include "sidecar/name_servers.h"
 #include "sidecar/publish.h"
 #include "sidecar/sidecar_internal.h"
+#include "source/driver_signed.h"
+#include "store/frames_file.h"
+#include "store/frames_remote.h"
 
 #define TICK_MS 1000
 #define DIAL_WAIT_MS 1000

@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "config/load.h"
 #include "net/loop.h"
-#include "sidecar/driver.h"
-#include "sidecar/sticky.h"
+#include "source/driver.h"
+#include "source/sticky.h"
 
 struct sidecar;
 

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "control/command.h"
-#include "sidecar/sticky.h"
+#include "source/sticky.h"
 
 #define FAULTS_SHOWN 50
 

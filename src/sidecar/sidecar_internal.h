@@ -9,12 +9,12 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "control/channel.h"
+#include "delivery/drain.h"
+#include "delivery/report.h"
 #include "lease/gate.h"
-#include "sidecar/drain.h"
 #include "sidecar/freshness.h"
 #include "sidecar/hand_over.h"
 #include "sidecar/publish.h"
-#include "sidecar/report.h"
 #include "sidecar/sidecar.h"
 
 #define STATUS_TEXT_MAX 16384

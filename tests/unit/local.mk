@@ -33,5 +33,9 @@ include tests/unit/proxy/local.mk
 include tests/unit/control/local.mk
 include tests/unit/authority/local.mk
 include tests/unit/daemon/local.mk
+include tests/unit/store/local.mk
+include tests/unit/source/local.mk
+include tests/unit/delivery/local.mk
+include tests/unit/serve/local.mk
 include tests/unit/sidecar/local.mk
 include tests/unit/cli/local.mk

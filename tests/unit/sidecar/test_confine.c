@@ -10,8 +10,8 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "fixture.h"
+#include "net/open_socket.h"
 #include "sidecar/confine.h"
-#include "sidecar/open_socket.h"
 
 static struct arena arena;
 static char folder[64];

@@ -1,0 +1,16 @@
+/* One gzip member out of bytes; the only includer of zlib. */
+#ifndef EGRESS_DELIVERY_GZIP_H
+#define EGRESS_DELIVERY_GZIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#define GZIP_INPUT_MAX (8u << 20) /* bytes */
+
+/* The caller owns *out_bytes (alloc_free). LIMIT, NO_MEMORY. */
+enum err gzip_pack(const void *bytes, size_t len, uint8_t **out_bytes, size_t *out_len) ATTR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,20 @@
+/* Listening sockets for the daemon to accept on. Opened here because the daemon opens nothing after boot. */
+#ifndef EGRESS_NET_OPEN_SOCKET_H
+#define EGRESS_NET_OPEN_SOCKET_H
+
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/attr.h"
+#include "base/err.h"
+
+/*
+ * Listen on a unix stream socket at `path` with exactly these permissions. It takes the place of a socket that is there, in one step: what
+ * connects finds the old or the new one. EXISTS when something else than a socket is there, INVALID when the path is too long,
+ * SYSTEM (errno). The caller owns *out_fd, and the file.
+ */
+enum err open_socket_unix(const char *path, uint32_t mode, int backlog, int *out_fd) ATTR_MUST_CHECK;
+/* Listen on TCP with SO_REUSEPORT, so that each worker can have its own; IPv6 sockets take IPv6 only. EXISTS: the port is taken. */
+enum err open_socket_tcp(const struct endpoint *at, int backlog, int *out_fd) ATTR_MUST_CHECK;
+
+#endif
