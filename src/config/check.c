@@ -206,8 +206,6 @@ static void check_sidecar(const struct checker *k, enum config_reader reader)
 	if (k->c->daemon.audit == OPTION_AUDIT_REQUIRED && k->c->daemon.records == NULL && s->decisions == NULL)
 		fault_add(k->faults, line_of(k, "daemon", "audit"), FAULT_ERROR, "missing_key",
 			  "audit = required needs somewhere to keep records: records in [daemon] or decisions in [sidecar]");
-	if (s->proxy != NULL && s->reports == NULL && s->decisions == NULL && s->source.kind != OPTION_SOURCE_HTTPS)
-		need_key(k, false, "reports", "because proxy is given and the source takes no reports");
 	if ((s->etcd_user == NULL) != (s->etcd_password == NULL))
 		need_key(k, false, s->etcd_user == NULL ? "etcd_user" : "etcd_password", "because the other one is given");
 }

@@ -52,7 +52,6 @@ Test(check, what_does_not_fit_together_is_told_at_its_line)
 		{ "[sidecar]\ntrust = local" TAIL, 1, 1, "missing_key", "needs source" },
 		{ "[sidecar]\nsource = etcd://a:1\ntrust = local" TAIL, 3, 1, "bad_value", "must be signed" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\ntls_key = /k" TAIL, 1, 1, "missing_key", "tls_certificate" },
-		{ "[sidecar]\nsource = file:/x\ntrust = local\nproxy = p" TAIL, 1, 1, "missing_key", "reports" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\nreports = https://c" TAIL, 1, 1, "missing_key", "proxy" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\nproxy = p\nreports = http://c" TAIL, 5, 1, "bad_value", "https://" },
 		{ "[sidecar]\nsource = file:/x\ntrust = local\ndecisions = https://c" TAIL, 1, 1, "missing_key", "proxy" },
@@ -86,6 +85,8 @@ Test(check, what_fits_together_is_accepted)
 		"[listener x]\nbind = tcp:[::1]:1080" TAIL,
 		"[sidecar]\nsource = file:/x\ntrust = local" TAIL,
 		"[sidecar]\nsource = https://c.example\ncell = c\nkeys = /k\nceiling = /c" TAIL,
+		/* A name in records, and nothing more. */
+		"[sidecar]\nsource = file:/x\ntrust = local\nproxy = p" TAIL,
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
