@@ -1,4 +1,7 @@
-/* Bytes to gzip in one go; the same bytes give the same member, so that a batch that is sent again is the same one. Called by upload. */
+/*
+ * Bytes to gzip in one go; the same bytes give the same member, so that a batch that is sent again is the same one. And the look at one that
+ * came. Called by upload and serve_reports.
+ */
 #include "delivery/gzip.h"
 
 #include <zlib.h>
@@ -47,4 +50,25 @@ enum err gzip_pack(const void *bytes, size_t len, uint8_t **out_bytes, size_t *o
 	*out_bytes = packed;
 	*out_len = cap - z.avail_out;
 	return ERR_OK;
+}
+
+bool gzip_is_member(const void *bytes, size_t len, size_t max)
+{
+	z_stream z = { .zalloc = take, .zfree = give_back };
+	uint8_t plain[16384];
+	size_t sum = 0;
+	int end = Z_OK;
+
+	if (len > UINT32_MAX || inflateInit2(&z, WINDOW_GZIP) != Z_OK)
+		return false;
+	z.next_in = (Bytef *)(uintptr_t)bytes; /* read only, whatever its type says */
+	z.avail_in = (uInt)len;
+	while (end == Z_OK && sum <= max) {
+		z.next_out = plain;
+		z.avail_out = sizeof(plain);
+		end = inflate(&z, Z_NO_FLUSH);
+		sum += sizeof(plain) - z.avail_out;
+	}
+	inflateEnd(&z);
+	return end == Z_STREAM_END && sum <= max && z.avail_in == 0;
 }

@@ -8,12 +8,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/crypto.h"
 #include "fixture.h"
+#include "delivery/gzip.h"
 
-#define BATCH(words) ((struct text){ "\x1f\x8b\x08 " words, sizeof("\x1f\x8b\x08 " words) - 1 })
-#define FIRST BATCH("first batch of them all")
-#define SECOND BATCH("second batch, a bit longer")
+#define FIRST packed("{\"batch\":\"first of them all\"}\n")
+#define SECOND packed("{\"batch\":\"second, a bit longer\"}\n")
+
+/* Of one text after the other: good until the next but three. */
+static struct text packed(const char *words)
+{
+	static uint8_t kept[4][4096];
+	static unsigned next;
+	uint8_t *bytes, *into = kept[next++ % 4];
+	size_t len;
+
+	cr_assert_eq(gzip_pack(words, strlen(words), &bytes, &len), ERR_OK);
+	cr_assert_leq(len, sizeof(kept[0]));
+	memcpy(into, bytes, len);
+	alloc_free(bytes);
+	return (struct text){ (const char *)into, len };
+}
 
 static struct serve_reports *open_in(const char *folder, uint64_t max_bytes, uint64_t file_bytes)
 {
@@ -30,6 +46,39 @@ static off_t size_of(const char *folder, const char *name)
 	struct stat st;
 
 	return stat(fixture_path(folder, name), &st) == 0 ? st.st_size : -1;
+}
+
+Test(serve_reports, only_one_whole_member_stands_between_others)
+{
+	struct serve_reports *r;
+	struct text good = FIRST;
+	char folder[64], bytes[4096], *bomb;
+	uint8_t *small;
+	size_t len;
+
+	fixture_make_folder(folder);
+	r = open_in(folder, 1 << 20, 1 << 20);
+	memcpy(bytes, good.at, good.len);
+	for (size_t i = 0; i < good.len; i++) {
+		cr_assert_eq(serve_reports_decisions(r, "k1", "px", (struct text){ good.at, i }), ERR_INVALID, "%zu", i);
+		/* Its header names a time, a system and flags that nobody checks. */
+		if (i < 10)
+			continue;
+		bytes[i] = (char)(bytes[i] ^ 1);
+		cr_assert_eq(serve_reports_decisions(r, "k1", "px", (struct text){ bytes, good.len }), ERR_INVALID, "%zu", i);
+		bytes[i] = (char)(bytes[i] ^ 1);
+	}
+	memcpy(bytes + good.len, good.at, good.len);
+	cr_assert_eq(serve_reports_decisions(r, "k1", "px", (struct text){ bytes, good.len + 1 }), ERR_INVALID);
+	cr_assert_eq(serve_reports_decisions(r, "k1", "px", (struct text){ bytes, 2 * good.len }), ERR_INVALID);
+	serve_reports_close(r);
+	bomb = alloc_zeroed(GZIP_INPUT_MAX);
+	cr_assert_eq(gzip_pack(bomb, GZIP_INPUT_MAX, &small, &len), ERR_OK);
+	cr_assert(gzip_is_member(small, len, GZIP_INPUT_MAX));
+	cr_assert_not(gzip_is_member(small, len, GZIP_INPUT_MAX - 1));
+	alloc_free(bomb);
+	alloc_free(small);
+	fixture_remove_folder(folder);
 }
 
 Test(serve_reports, a_batch_counts_once_also_after_a_restart)
