@@ -48,6 +48,13 @@ out:
 	return e;
 }
 
+bool files_is_ours(int folder, const char *name, mode_t others)
+{
+	struct stat st;
+
+	return fstatat(folder, name, &st, 0) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) && (st.st_mode & others) == 0;
+}
+
 static bool write_whole(int fd, const char *bytes, size_t len)
 {
 	while (len > 0) {
@@ -68,8 +75,13 @@ enum err files_write(int folder, const char *name, const void *bytes, size_t len
 	bool is_written;
 	int fd;
 
-	/* Its own name starts with a dot, so that no reader of the folder takes it for a document. */
-	fd = openat(folder, ".fresh", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	/*
+	 * Its own name starts with a dot, so that no reader of the folder takes it for a document. One that was left has another mode, and maybe
+	 * a reader: a key must not be written into it.
+	 */
+	if (unlinkat(folder, ".fresh", 0) != 0 && errno != ENOENT)
+		return ERR_SYSTEM;
+	fd = openat(folder, ".fresh", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)
 		return ERR_SYSTEM;
 	is_written = write_whole(fd, bytes, len) && fchmod(fd, mode) == 0;

@@ -2,6 +2,7 @@
 #ifndef EGRESS_AUTHORITY_FILES_H
 #define EGRESS_AUTHORITY_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,6 +14,8 @@
 
 /* Read `name` below `folder` into `arena`; NOT_FOUND, LIMIT, SYSTEM. */
 enum err files_read(int folder, const char *name, size_t max, struct arena *arena, struct text *out_text) ATTR_MUST_CHECK;
+/* Does `name` belong to root or us, and have others none of these permissions (022: no writing)? */
+bool files_is_ours(int folder, const char *name, mode_t others);
 /* Write and flush beside, then rename. SYSTEM (errno). */
 enum err files_write(int folder, const char *name, const void *bytes, size_t len, mode_t mode) ATTR_MUST_CHECK;
 /* Names in `folder`/`sub` that end in `ending` (cut off), sorted; in `arena`. No such folder: none. */

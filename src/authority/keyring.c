@@ -25,7 +25,11 @@
 
 enum err keyring_say(char out_reason[KEYRING_REASON_MAX], enum err e, const char *what, const char *name)
 {
-	snprintf(out_reason, KEYRING_REASON_MAX, "%s %s: %s", what, name, e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+	const char *why = e == ERR_SYSTEM ? strerror(errno) :
+			  e == ERR_DENIED ? "it is another user's, or others may write or read it (chmod go-w, o-rwx)" :
+					    err_text(e);
+
+	snprintf(out_reason, KEYRING_REASON_MAX, "%s %s: %s", what, name, why);
 	return e;
 }
 
@@ -46,16 +50,19 @@ static enum err read_key(struct keyring *ring, int folder, const char *id)
 	if (!lease_doc_id_is_valid(text_of(id)))
 		return ERR_INVALID;
 	snprintf(name, sizeof(name), "%s" ENDING, id);
+	/* Its group may read it, as where secrets are mounted. */
+	if (!files_is_ours(folder, name, 027))
+		return ERR_DENIED;
 	e = files_read(folder, name, KEY_FILE_MAX, &ring->arena, &text);
 	if (e != ERR_OK)
 		return e;
 	while (text.len > 0 && text.at[text.len - 1] == '\n')
 		text.len--;
 	key->id = id;
-	if (!crypto_base64url_decode(text.at, text.len, key->private_key, 32))
-		return ERR_INVALID;
+	e = crypto_base64url_decode(text.at, text.len, key->private_key, 32) ? ERR_OK : ERR_INVALID;
 	crypto_wipe((void *)(uintptr_t)text.at, text.len);
-	e = crypto_ed25519_public(key->private_key, key->public_key);
+	if (e == ERR_OK)
+		e = crypto_ed25519_public(key->private_key, key->public_key);
 	ring->count += e == ERR_OK;
 	return e;
 }
@@ -82,7 +89,7 @@ enum err keyring_open(struct keyring *ring, const char *folder, bool with_root, 
 	arena_init(&ring->arena, 0);
 	if (fd < 0)
 		return keyring_say(out_reason, ERR_SYSTEM, "key folder", folder);
-	e = files_list(fd, ".", ENDING, &ring->arena, &names, &count);
+	e = files_is_ours(fd, ".", 022) ? files_list(fd, ".", ENDING, &ring->arena, &names, &count) : ERR_DENIED;
 	if (e != ERR_OK)
 		keyring_say(out_reason, e, "key folder", folder);
 	for (size_t i = 0; i < count && e == ERR_OK; i++) {

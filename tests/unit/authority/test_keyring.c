@@ -159,10 +159,41 @@ Test(keyring, odd_key_files_are_refused_and_the_newest_counts_by_number)
 	cr_assert_null(keyring_newest(&ring, "lease"));
 	keyring_finish(&ring);
 	folder_write(folder_path(keys, "lease-1.key"), "short\n");
+	cr_assert_eq(chmod(folder_path(keys, "lease-1.key"), 0600), 0);
 	cr_assert_eq(keyring_open(&ring, keys, false, reason), ERR_INVALID);
 	keyring_finish(&ring);
 	cr_assert_eq(keyring_open(&ring, folder_path(folder, "none"), false, reason), ERR_SYSTEM);
 	keyring_finish(&ring);
+	folder_remove(folder);
+}
+
+Test(keyring, keys_that_others_may_read_or_change_are_refused)
+{
+	static const struct {
+		mode_t folder, key;
+		enum err err;
+	} rows[] = { { 0700, 0600, ERR_OK },     { 0755, 0440, ERR_OK },     { 0700, 0644, ERR_DENIED }, { 0700, 0660, ERR_DENIED },
+		     { 0700, 0602, ERR_DENIED }, { 0770, 0600, ERR_DENIED }, { 01777, 0600, ERR_DENIED } };
+	char folder[64], keys[128], reason[KEYRING_REASON_MAX];
+	struct keyring ring;
+	struct stat st;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	folder_make(folder);
+	snprintf(keys, sizeof(keys), "%s/keys", folder);
+	/* Left by one who died, and open to all. */
+	cr_assert_eq(mkdir(keys, 0700), 0);
+	folder_write(folder_path(keys, ".fresh"), "a longer text than any key can be, by far\n");
+	cr_assert_eq(link(folder_path(keys, ".fresh"), folder_path(folder, "other")), 0);
+	make(keys, "beat", "beat-1");
+	cr_assert_eq(stat(folder_path(folder, "other"), &st), 0);
+	cr_assert_eq(st.st_size, 42, "a key was written where others may read it");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_assert_eq(chmod(folder_path(keys, "beat-1.key"), rows[i].key), 0);
+		cr_assert_eq(chmod(keys, rows[i].folder), 0);
+		cr_assert_eq(keyring_open(&ring, keys, false, reason), rows[i].err, "%o %o", (unsigned)rows[i].folder, (unsigned)rows[i].key);
+		keyring_finish(&ring);
+	}
 	folder_remove(folder);
 }
 
