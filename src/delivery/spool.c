@@ -71,7 +71,7 @@ static enum err read_file(const struct spool *s, uint64_t number, uint8_t **out_
 	int fd;
 
 	name_of(number, "", name);
-	fd = openat(s->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(s->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? ERR_SYSTEM : ERR_INVALID;
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_READ_MAX) {

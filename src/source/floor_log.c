@@ -301,7 +301,8 @@ static void write_anew(struct floor_log *log)
 	log->fd = -1;
 	if (log->is_unreadable)
 		return;
-	fd = openat(log->folder, FRESH_NAME, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	unlinkat(log->folder, FRESH_NAME, 0); /* left by one who died, or no file at all */
+	fd = openat(log->folder, FRESH_NAME, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
 	chunk = alloc_zeroed(CHUNK_LEN);

@@ -139,7 +139,7 @@ static bool read_file(struct floors *f)
 {
 	char bytes[TEXT_MAX + 1];
 	ssize_t n;
-	int fd = openat(f->folder, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(f->folder, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
 	if (fd < 0)
 		return errno == ENOENT;
@@ -191,7 +191,8 @@ static enum err save(struct floors *f, bool must_last)
 	f->is_unwritable = true;
 	if (f->is_unreadable || len == 0)
 		return ERR_SYSTEM;
-	fd = openat(f->folder, FRESH_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	unlinkat(f->folder, FRESH_NAME, 0); /* left by one who died, or no file at all */
+	fd = openat(f->folder, FRESH_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return ERR_SYSTEM;
 	is_written = write(fd, text, len) == (ssize_t)len && (!must_last || fsync(fd) == 0);

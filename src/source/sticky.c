@@ -122,7 +122,7 @@ static enum err read_file(struct sticky *s)
 	char *bytes = NULL;
 	struct stat st;
 	enum err e = ERR_SYSTEM;
-	int fd = openat(s->folder, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(s->folder, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
 	if (fd < 0)
 		return errno == ENOENT ? ERR_OK : ERR_SYSTEM;
@@ -214,7 +214,7 @@ static bool write_entries(const struct sticky *s, int fd)
 /* Write beside, flush, rename, flush the folder. */
 static enum err save(const struct sticky *s)
 {
-	int fd = openat(s->folder, FRESH_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+	int fd = openat(s->folder, FRESH_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
 			0600);
 	bool is_written;
 

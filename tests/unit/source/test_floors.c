@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/attr.h"
 #include "base/crypto.h"
@@ -80,6 +81,27 @@ Test(floors, no_prefix_and_no_odd_line_is_understood_and_the_file_stays)
 		cr_assert_str_eq(fixture_read(fixture_path(folder, "floors")), text, "%zu", len);
 	}
 	fixture_remove_folder(folder);
+}
+
+Test(floors, what_is_no_file_is_not_waited_for)
+{
+	static const char *const names[] = { "floors", "floors.new", "floors.log", "floors.log.new" };
+	char folder[64];
+	struct floors *f;
+
+	cr_assert_eq(crypto_init(), ERR_OK);
+	for (size_t i = 0; i < 2 * ARRAY_LEN(names); i++) {
+		const char *path;
+
+		fixture_make_folder(folder);
+		path = fixture_path(folder, names[i / 2]);
+		cr_assert_eq(i % 2 == 0 ? mkfifo(path, 0600) : mkdir(path, 0700), 0);
+		cr_assert_eq(floors_open(folder, "c-1", &f), ERR_OK);
+		/* What stands in the way of the next file goes, if it can. */
+		cr_assert_eq(floors_is_broken(f), i % 2 == 1 || strstr(path, ".new") == NULL, "%s", path);
+		floors_close(f);
+		fixture_remove_folder(folder);
+	}
 }
 
 Test(floors, no_folder_is_an_error)
