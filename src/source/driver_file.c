@@ -72,6 +72,7 @@ struct driver_file {
 	char names[NAMES_MAX][NAME_LEN]; /* in leases/: to be looked at */
 	size_t name_count;
 	bool needs_whole;                /* more than these */
+	bool is_whole_first;             /* what leases hang on may be another: one that was named waits until everything was looked at */
 
 	struct offered *offered;         /* owned: what was taken last, by id */
 	size_t offered_count;
@@ -419,6 +420,7 @@ static void finish_pass(struct driver_file *d)
 		return;
 	}
 	d->is_offer_due = d->is_offer_due || changed || !d->has_offered;
+	d->is_whole_first = d->is_whole_first && d->needs_whole;
 	if (act(d, has_held))
 		d->events->on_beat(d->arg, d->pass_begun_ns);
 	d->needs_whole = d->needs_whole || d->hold.started;
@@ -436,8 +438,8 @@ static void on_slice(void *arg)
 		start_timer(d, &d->slice, is_put_off ? HOLD_MS : 0);
 	else
 		finish_pass(d);
-	/* Events since it began that named no lease. */
-	if (!d->slice.started && d->needs_whole && !d->soon.started && !d->hold.started)
+	/* Events since it began that named no lease, and leases that waited for its end. */
+	if (!d->slice.started && (d->needs_whole || d->name_count > 0) && !d->soon.started && !d->hold.started)
 		start_timer(d, &d->soon, GATHER_MS);
 }
 
@@ -469,9 +471,9 @@ static void look(struct driver_file *d, bool has_held)
 	has_held = has_held || d->is_hold_over;
 	d->is_hold_over = false;
 	/* What everything was looked at for is not found by these. */
-	if (d->name_count > 0)
+	if (d->name_count > 0 && !d->is_whole_first)
 		look_at_names(d, has_held && !d->needs_whole);
-	if (d->needs_whole)
+	if (d->needs_whole || d->is_whole_first)
 		d->is_hold_over = has_held;
 	if (d->needs_whole && !d->slice.started)
 		begin_pass(d);
@@ -547,10 +549,12 @@ static bool note_name(struct driver_file *d, const struct inotify_event *event)
 	for (size_t i = 0; is_lease && i < d->name_count; i++)
 		if (strcmp(d->names[i], event->name) == 0)
 			return true;
-	if (is_lease && d->name_count < NAMES_MAX)
+	if (is_lease && d->name_count < NAMES_MAX) {
 		snprintf(d->names[d->name_count++], NAME_LEN, "%s", event->name);
-	else
-		d->needs_whole = true;
+		return true;
+	}
+	d->needs_whole = true;
+	d->is_whole_first = d->is_whole_first || (!is_lease && (event->len == 0 || event->name[0] != '.'));
 	return true;
 }
 

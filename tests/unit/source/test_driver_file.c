@@ -254,6 +254,28 @@ Test(driver_file, looks_past_a_loss_that_lasts_less_than_30_ms)
 	bench_stop();
 }
 
+Test(driver_file, offers_no_lease_with_a_preset_that_was_another_before_it)
+{
+	unsigned offers;
+
+	bench_start();
+	fixture_write(in_root("presets/p.policy"), "allow https://wide.example\n");
+	write_lease("leases/a.policy", "ls_a", "use p\n");
+	start_driver();
+	await("ls_a");
+	await_beat();
+	offers = (unsigned)b->offers;
+	fixture_write(in_root("presets/p.policy"), "allow https://narrow.example\n");
+	write_lease("leases/b.policy", "ls_b", "use p\n");
+	await("ls_a ls_b");
+	await_beat();
+	cr_assert_eq(b->offers, offers + 1, "at first with the wide one");
+	/* And a lease alone waits for nothing. */
+	write_lease("leases/c.policy", "ls_c", "use p\n");
+	await("ls_a ls_b ls_c");
+	bench_stop();
+}
+
 Test(driver_file, acts_on_a_file_only_once_it_is_closed)
 {
 	char text[256];
