@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "delivery/gzip.h"
+#include "store/gzip.h"
 #include "delivery/report.h"
 #include "store/endpoints.h"
 

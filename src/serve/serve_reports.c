@@ -21,7 +21,7 @@
 #include "base/htab.h"
 #include "base/list.h"
 #include "document/json.h"
-#include "delivery/gzip.h"
+#include "store/gzip.h"
 
 #define DATA "decisions.ndjson.gz"
 #define KEYS "decisions.keys"

@@ -13,7 +13,7 @@ HOMES = [
     (r"event2/.*|event\.h", ["src/net/loop.c"]),
     (r"ares(_\w+)?\.h", ["src/net/ares_link.c"]),
     (r"curl/.*", ["src/store/http.c"]),
-    (r"zlib\.h", ["src/delivery/gzip.c"]),
+    (r"zlib\.h", ["src/store/gzip.c"]),
     (r"openssl/(ssl|tls1|bio|x509\w*|pem|err)\.h", ["src/serve/serve_tls.c"]),
     (r"openssl/(?!(?:ssl|tls1|bio|x509\w*|pem|err)\.h).*", ["src/base/crypto.c"]),
     (r"maxminddb.*\.h", ["src/facts/geoip.c"]),

@@ -10,7 +10,7 @@
 #include "base/crypto.h"
 #include "fixture.h"
 #include "records_fixture.h"
-#include "delivery/gzip.h"
+#include "store/gzip.h"
 #include "web.h"
 
 #define LEN 100

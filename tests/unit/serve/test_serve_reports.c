@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/crypto.h"
 #include "fixture.h"
-#include "delivery/gzip.h"
+#include "store/gzip.h"
 
 #define FIRST packed("{\"batch\":\"first of them all\"}\n")
 #define SECOND packed("{\"batch\":\"second, a bit longer\"}\n")

@@ -2,7 +2,7 @@
  * Bytes to gzip in one go; the same bytes give the same member, so that a batch that is sent again is the same one. And the look at one that
  * came. Called by upload and serve_reports.
  */
-#include "delivery/gzip.h"
+#include "store/gzip.h"
 
 #include <zlib.h>
 

@@ -1,6 +1,6 @@
 /* One gzip member out of bytes, and whether bytes are one; the only includer of zlib. */
-#ifndef EGRESS_DELIVERY_GZIP_H
-#define EGRESS_DELIVERY_GZIP_H
+#ifndef EGRESS_STORE_GZIP_H
+#define EGRESS_STORE_GZIP_H
 
 #include <stdbool.h>
 #include <stddef.h>
