@@ -1,4 +1,4 @@
-/* Bind and listen; see open_socket.h. Knows no listener by name. Called by hand_over. */
+/* Bind and listen; see open_socket.h. Knows no listener by name. Called by the sidecar and by serve. */
 #include "net/open_socket.h"
 
 #include <errno.h>
@@ -73,14 +73,14 @@ static bool set_on(int fd, int level, int name)
 	return setsockopt(fd, level, name, &on, sizeof(on)) == 0;
 }
 
-enum err open_socket_tcp(const struct endpoint *at, int backlog, int *out_fd)
+enum err open_socket_tcp(const struct endpoint *at, int backlog, bool is_shared, int *out_fd)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = endpoint_to_sockaddr(at, &sa);
 	int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
 	if (fd >= 0 && set_on(fd, SOL_SOCKET, SO_REUSEADDR) &&
-	    set_on(fd, SOL_SOCKET, SO_REUSEPORT) &&
+	    (!is_shared || set_on(fd, SOL_SOCKET, SO_REUSEPORT)) &&
 	    (sa.ss_family != AF_INET6 || set_on(fd, IPPROTO_IPV6, IPV6_V6ONLY)) &&
 	    bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, backlog) == 0) {
 		*out_fd = fd;

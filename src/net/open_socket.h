@@ -1,7 +1,8 @@
-/* Listening sockets for the daemon to accept on. Opened here because the daemon opens nothing after boot. */
+/* Listening sockets, opened by the sidecar: for the daemon, which opens nothing after boot, and for what it serves itself. */
 #ifndef EGRESS_NET_OPEN_SOCKET_H
 #define EGRESS_NET_OPEN_SOCKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/addr.h"
@@ -14,7 +15,10 @@
  * SYSTEM (errno). The caller owns *out_fd, and the file.
  */
 enum err open_socket_unix(const char *path, uint32_t mode, int backlog, int *out_fd) ATTR_MUST_CHECK;
-/* Listen on TCP with SO_REUSEPORT, so that each worker can have its own; IPv6 sockets take IPv6 only. EXISTS: the port is taken. */
-enum err open_socket_tcp(const struct endpoint *at, int backlog, int *out_fd) ATTR_MUST_CHECK;
+/*
+ * Listen on TCP; IPv6 sockets take IPv6 only. A shared port (SO_REUSEPORT) lets each worker have a socket of its own, and others of this user
+ * too. EXISTS: the port is taken.
+ */
+enum err open_socket_tcp(const struct endpoint *at, int backlog, bool is_shared, int *out_fd) ATTR_MUST_CHECK;
 
 #endif

@@ -103,7 +103,7 @@ static enum err listen_at(struct serve_http *s, const struct endpoint *at, char 
 	const struct listener_options options = { .name = "serve" };
 	char shown[ENDPOINT_TEXT_MAX];
 	int fd;
-	enum err e = open_socket_tcp(at, BACKLOG, &fd);
+	enum err e = open_socket_tcp(at, BACKLOG, false, &fd);
 
 	endpoint_print(at, shown);
 	if (e != ERR_OK) {

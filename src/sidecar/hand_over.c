@@ -239,7 +239,7 @@ static enum err open_bind(const struct option_bind *bind, const char *path, cons
 {
 	if (bind->kind == OPTION_BIND_UNIX)
 		return open_socket_unix(path, mode, (int)backlog, out_fd);
-	return open_socket_tcp(at, (int)backlog, out_fd);
+	return open_socket_tcp(at, (int)backlog, true, out_fd);
 }
 
 /* Open one socket for worker `worker` and pass it on. */

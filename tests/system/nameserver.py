@@ -1,8 +1,10 @@
 """A name server of the tests: a table of answers, or whole messages byte for byte, on an address of the origin; counts what it is asked."""
+import contextlib
 import select
 import socket
 import struct
 import threading
+import time
 
 TYPES = {"A": 1, "CNAME": 5, "SOA": 6, "TXT": 16, "AAAA": 28, "HTTPS": 65}
 WORDS = {number: word for word, number in TYPES.items()}
@@ -67,12 +69,26 @@ class NameServer:
     def __init__(self, lab, address="93.184.215.16"):
         self.address, self.zone, self.queries = address, {}, []
         self.stopping = False
-        with lab.net.inside("origin"):
-            self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self.udp.bind((address, 53))
-            self.tcp = socket.create_server((address, 53), backlog=64)
+        self.udp, self.tcp = self._listen(lab)
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
+
+    def _listen(self, lab):
+        """Both sockets, once nobody has the port any more: what a test before this one left may take a moment to go."""
+        until = time.monotonic() + 70
+        while True:
+            with lab.net.inside("origin"), contextlib.ExitStack() as undo:
+                try:
+                    udp = undo.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                    udp.bind((self.address, 53))
+                    tcp = socket.create_server((self.address, 53), backlog=64)
+                    undo.pop_all()
+                    return udp, tcp
+                except OSError:
+                    if time.monotonic() > until:
+                        print(lab.net.run("origin", "ss", "-tuanp").stdout)
+                        raise
+            time.sleep(0.2)
 
     def close(self):
         self.stopping = True

@@ -14,6 +14,7 @@ unit_net_SOURCES = \
 	tests/unit/net/test_ares_link.c \
 	tests/unit/net/test_loop.c \
 	tests/unit/net/test_name_servers.c \
+	tests/unit/net/test_open_socket.c \
 	tests/unit/net/test_pins.c \
 	tests/unit/net/test_pump.c \
 	tests/unit/net/test_race.c \
