@@ -207,7 +207,7 @@ void report_flush_pins(struct worker *w, const struct report_question *q)
 static void report_refusal(struct worker *w, const struct record *record, const struct report_question *q)
 {
 	struct refusal refusal;
-	char json[REFUSAL_JSON_MAX], when[25];
+	char json[REFUSAL_JSON_MAX], when[25], source[ENDPOINT_TEXT_MAX] = "a unix socket";
 	size_t len;
 
 	refusal_from_record(record, world_snapshot(w->world), &refusal);
@@ -217,10 +217,22 @@ static void report_refusal(struct worker *w, const struct record *record, const 
 		return;
 	}
 	clock_print_wall(record->wall_ms, when);
-	line(q->out, "%s  %s  %s\n  %s\n  %s\n", when, refusal.lease, reason_word(refusal.reason), refusal.what, refusal.why);
+	if (record->source.addr.family != ADDR_NONE)
+		endpoint_print(&record->source, source);
+	line(q->out, "%s  %s  %s  from %s\n  %s\n  %s\n", when, refusal.lease[0] == '\0' ? "(no lease)" : refusal.lease,
+	     reason_word(refusal.reason), source, refusal.what, refusal.why);
 	if (refusal.has_fix)
 		line(q->out, "  to allow it: allow %s\n", refusal.fix_rule);
 	line(q->out, "  decision %s\n", refusal.decision);
+}
+
+static void report_recent(struct worker *w, const struct recent *r, const struct report_question *q)
+{
+	const struct record *record;
+	uint64_t at = 0;
+
+	while ((record = recent_next(r, &at)) != NULL)
+		report_refusal(w, record, q);
 }
 
 void report_why(struct worker *w, const struct report_question *q)
@@ -229,11 +241,10 @@ void report_why(struct worker *w, const struct report_question *q)
 
 	LIST_FOREACH (n, next, &w->home_list) {
 		const struct lease_home *h = CONTAINER_OF(n, struct lease_home, peers);
-		uint64_t kept = h->why_count < LEASE_HOME_WHY_MAX ? h->why_count : LEASE_HOME_WHY_MAX;
 
-		if (!is_asked_for(h, q))
-			continue;
-		for (uint64_t i = h->why_count - kept; i < h->why_count; i++)
-			report_refusal(w, h->why[i % LEASE_HOME_WHY_MAX], q);
+		if (is_asked_for(h, q))
+			report_recent(w, &h->refused, q);
 	}
+	if (is_asked_for(NULL, q))
+		report_recent(w, &w->refused, q);
 }

@@ -41,8 +41,7 @@ void lease_home_destroy(struct lease_home *h)
 	pins_destroy(h->pins);
 	dns_budget_finish(&h->dns);
 	alloc_free(h->destinations);
-	for (size_t i = 0; i < LEASE_HOME_WHY_MAX; i++)
-		alloc_free(h->why[i]);
+	recent_finish(&h->refused);
 	alloc_free(h);
 }
 
@@ -150,16 +149,4 @@ uint64_t lease_home_idle_ms(const struct lease_home *h, const struct world_optio
 uint64_t lease_home_lifetime_ms(const struct lease_home *h, const struct world_options *o)
 {
 	return limit_or(h->lease.limits.lifetime_ms, o->lifetime_ms);
-}
-
-void lease_home_remember(struct lease_home *h, const struct record *record)
-{
-	struct record **cell = &h->why[h->why_count % LEASE_HOME_WHY_MAX];
-
-	if (*cell == NULL)
-		*cell = alloc_zeroed(sizeof(**cell));
-	if (*cell == NULL)
-		return; /* `why` knows less; the record itself was emitted */
-	**cell = *record;
-	h->why_count++;
 }

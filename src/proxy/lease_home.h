@@ -13,16 +13,15 @@
 #include "base/err.h"
 #include "base/htab.h"
 #include "base/list.h"
-#include "decision/record.h"
 #include "lease/lease_table.h"
 #include "net/pins.h"
 #include "net/relay.h"
 #include "proxy/bucket.h"
 #include "proxy/dns_budget.h"
+#include "proxy/recent.h"
 #include "proxy/redirect.h"
 #include "proxy/world.h"
 
-#define LEASE_HOME_WHY_MAX 16       /* recent refusals kept */
 #define LEASE_HOME_DESTINATIONS 256 /* cells of the per-destination rate limit; two that share one share its rate */
 #define LEASE_HOME_NAMES_MAX 500    /* where nobody sets a limit on names */
 
@@ -43,8 +42,7 @@ struct lease_home {
 	uint64_t hold_bytes;        /* that its tunnels hold back now */
 	struct redirect_seen redirects[REDIRECT_REMEMBERED_MAX]; /* ring */
 	uint64_t redirect_count;
-	struct record *why[LEASE_HOME_WHY_MAX]; /* owned ring, newest at (why_count - 1) % MAX */
-	uint64_t why_count;
+	struct recent refused;
 };
 
 struct lease_home *lease_home_create(const struct lease_table_entry *entry, uint64_t wall_ms, uint64_t now_ms)
@@ -67,7 +65,5 @@ struct dns_budget_limits lease_home_dns_limits(const struct lease_home *h, const
 /* Limits in force: the lease's own, else the daemon's default. */
 uint64_t lease_home_idle_ms(const struct lease_home *h, const struct world_options *o);
 uint64_t lease_home_lifetime_ms(const struct lease_home *h, const struct world_options *o);
-/* Keep a copy of a refusal for `why`. */
-void lease_home_remember(struct lease_home *h, const struct record *record);
 
 #endif

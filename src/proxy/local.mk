@@ -6,6 +6,7 @@ libproxy_a_SOURCES = \
 	src/proxy/establish.c \
 	src/proxy/handshake.c \
 	src/proxy/lease_home.c src/proxy/lease_home.h \
+	src/proxy/recent.c src/proxy/recent.h \
 	src/proxy/limits.c src/proxy/limits.h \
 	src/proxy/redirect.c src/proxy/redirect.h \
 	src/proxy/session.c src/proxy/session.h \

@@ -264,8 +264,8 @@ static void emit(struct session *s, enum record_event event, enum reason why)
 	}
 	if (event == RECORD_DECISION) {
 		metrics_decision(s->worker->metrics, why);
-		if (why != REASON_ALLOWED && s->home != NULL)
-			lease_home_remember(s->home, &r);
+		if (why != REASON_ALLOWED)
+			recent_remember(s->home != NULL ? &s->home->refused : &s->worker->refused, &r);
 	} else if (event == RECORD_CUT) {
 		metrics_cut(s->worker->metrics, why);
 	}

@@ -131,6 +131,7 @@ void worker_destroy(struct worker *w)
 	bury_dead(w);
 	while ((n = list_pop_front(&w->home_list)) != NULL)
 		lease_home_destroy(CONTAINER_OF(n, struct lease_home, peers));
+	recent_finish(&w->refused);
 	htab_finish(&w->homes);
 	resolver_destroy(w->resolver);
 	ares_link_destroy(w->ares);

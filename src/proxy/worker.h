@@ -58,6 +58,7 @@ struct worker {
 	struct list in_state[SESSION_STATE_COUNT]; /* of struct session by in_state */
 	struct htab homes;            /* of struct lease_home by slot */
 	struct list home_list;        /* of struct lease_home by peers */
+	struct recent refused;        /* guests that fit no lease, or came when none was in force */
 	struct list listeners;        /* of struct worker_listener */
 	struct list dead;             /* sessions closed in this turn, freed at its end */
 	struct loop_deferred bury;

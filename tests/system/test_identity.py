@@ -172,6 +172,7 @@ def test_an_unknown_source_is_closed_at_accept_when_no_token_could_help(egress, 
     e = egress(leases={"src.policy": lease("ls_src", *LEASES["ls_src"])}, daemon=OPTIONS)
     with e.decides("lease_unknown"), e.guest("guest2", source=NET + "20") as s:
         assert s.rest() == b""
+    assert f"(no lease)  lease_unknown  from {NET}20:" in e.ctl("why").stdout and e.ctl("why", "ls_src").stdout == ""
     with e.guest("guest2", source=NET + "10") as s:
         assert s.open("allowed.test", 7000) == OK
 

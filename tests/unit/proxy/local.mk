@@ -6,6 +6,7 @@ unit_proxy_CPPFLAGS = $(AM_CPPFLAGS) $(CRITERION_CFLAGS)
 unit_proxy_SOURCES = \
 	tests/unit/proxy/test_bucket.c \
 	tests/unit/proxy/test_dns_budget.c \
-	tests/unit/proxy/test_limits.c
+	tests/unit/proxy/test_limits.c \
+	tests/unit/proxy/test_recent.c
 unit_proxy_LDADD = libproxy.a libbase.a $(CRYPTO_LIBS) $(CRITERION_LIBS)
 endif
