@@ -261,9 +261,12 @@ static void on_revoke(struct daemon *d, const struct ctl_msg *msg)
 	}
 	*r = (struct revocation){ .daemon = d, .slot = (uint32_t)slot, .since_ns = clock_mono_ns(), .remaining = 1 };
 	reply.arg = r;
-	/* Another generation means that the lease it is about is gone already, and its sessions with it. */
+	/*
+	 * Of a lease that is gone the sessions are, too. But a generation that only an earlier revocation ended, which the sidecar has not heard
+	 * of yet, is of this lease still, and it may have been open since.
+	 */
 	r->generation = gate_generation(d->gate, (uint32_t)slot);
-	if (r->generation == msg->field[1].number) {
+	if (slots_is_about(&d->slots, (uint32_t)slot, msg->field[1].number)) {
 		r->generation = gate_next_generation(d->gate, (uint32_t)slot);
 		for (unsigned i = 0; i < d->shared.count; i++) {
 			r->remaining++;

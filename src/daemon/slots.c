@@ -31,8 +31,11 @@ enum err slots_init(struct slots *s, struct gate *gate)
 	list_init(&s->leaving);
 	list_init(&s->named);
 	s->free_slots = alloc_array(count, sizeof(*s->free_slots));
-	if (s->free_slots == NULL)
+	s->since = alloc_array(count, sizeof(*s->since));
+	if (s->free_slots == NULL || s->since == NULL)
 		return ERR_NO_MEMORY;
+	for (uint32_t i = 0; i < count; i++)
+		s->since[i] = gate_generation(gate, i);
 	for (uint32_t i = count; i > 0; i--)
 		s->free_slots[s->free_count++] = i - 1; /* lowest first */
 	return crypto_random(&s->key, sizeof(s->key));
@@ -48,7 +51,8 @@ void slots_finish(struct slots *s)
 	}
 	htab_finish(&s->by_id);
 	alloc_free(s->free_slots);
-	s->free_slots = NULL;
+	alloc_free(s->since);
+	s->free_slots = s->since = NULL;
 }
 
 static struct given *find(const struct slots *s, struct text id)
@@ -127,7 +131,7 @@ size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg)
 
 		if (!is_gone(arg, (struct text){ .at = g->id, .len = g->id_len }))
 			continue;
-		(void)gate_next_generation(s->gate, g->slot);
+		s->since[g->slot] = gate_next_generation(s->gate, g->slot);
 		list_remove(&s->named, &g->named);
 		htab_remove(&s->by_id, &g->node);
 		s->free_slots[s->free_count++] = g->slot;
@@ -135,6 +139,14 @@ size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg)
 		count++;
 	}
 	return count;
+}
+
+bool slots_is_about(const struct slots *s, uint32_t slot, uint64_t generation)
+{
+	uint32_t now = gate_generation(s->gate, slot);
+
+	/* They may wrap around. */
+	return generation <= UINT32_MAX && now - (uint32_t)generation <= now - s->since[slot];
 }
 
 size_t slots_count(const struct slots *s)

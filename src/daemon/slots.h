@@ -28,6 +28,7 @@ struct slots {
 	struct hash_key key;
 	uint32_t *free_slots; /* owned: a stack */
 	uint32_t free_count;
+	uint32_t *since;      /* owned: a slot's generation when it was taken back last */
 	struct list leaving;  /* given, but the next sweep asks */
 	struct list named;    /* given, and to be told */
 	bool all_named;       /* all are to be told */
@@ -44,6 +45,8 @@ void slots_leave(struct slots *s, struct text id);
 /* Take back the slot of every id that was left or is new and `is_gone`; voids its generation first. Returns how many. */
 typedef bool slots_gone_fn(void *arg, struct text id);
 size_t slots_sweep(struct slots *s, slots_gone_fn *is_gone, void *arg);
+/* Has the slot had one lease only since this generation? It is counted on by each revocation too. */
+bool slots_is_about(const struct slots *s, uint32_t slot, uint64_t generation);
 /* How many are given. */
 size_t slots_count(const struct slots *s);
 /* Walk all that are given. */

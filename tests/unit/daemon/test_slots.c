@@ -110,6 +110,25 @@ Test(slots, are_taken_back_only_from_leases_that_left_or_came_and_are_gone)
 	end();
 }
 
+Test(slots, tell_whom_a_revocation_is_about_though_generations_went_on)
+{
+	begin();
+	(void)take("a");
+	cr_expect(slots_is_about(&slots, 0, 0));
+	cr_expect_not(slots_is_about(&slots, 0, 1), "nobody can know that one");
+	/* A revocation, and the lease opened again. */
+	cr_expect_eq(gate_next_generation(gate, 0), 1);
+	cr_expect(slots_is_about(&slots, 0, 0));
+	cr_expect(slots_is_about(&slots, 0, 1));
+	cr_expect_not(slots_is_about(&slots, 0, UINT32_MAX));
+	cr_expect_not(slots_is_about(&slots, 0, 1ULL << 32));
+	cr_expect_eq(slots_sweep(&slots, is_in, (void *)(uintptr_t)"a\0"), 1);
+	cr_expect_eq(take("b"), 0);
+	cr_expect_not(slots_is_about(&slots, 0, 1), "that was another lease");
+	cr_expect(slots_is_about(&slots, 0, 2));
+	end();
+}
+
 Test(slots, are_not_given_again_while_the_page_calls_them_open)
 {
 	begin();
