@@ -135,7 +135,7 @@ def test_freeze_three_a_member_without_quorum_is_left(fleet):
     f = fleet.start(members=3)
     f.etcd.kill(1, 2)
     f.wait_stale()
-    wait_for(lambda: "why=no_leader" in f.log(), 10)
+    wait_for(lambda: "why=no_leader" in f.log(), 30)
     assert f.etcd.processes[0].poll() is None
     f.etcd.start(1, 2)
     wait_for(lambda: f.ask() == OK, 20)
