@@ -29,6 +29,18 @@ bool text_is(struct text t, const char *word)
 	return text_equal(t, text_of(word));
 }
 
+struct text text_take_until(struct text *io_rest, char stop)
+{
+	const char *at = io_rest->len == 0 ? NULL : memchr(io_rest->at, stop, io_rest->len);
+	struct text part = { io_rest->at, at == NULL ? io_rest->len : (size_t)(at - io_rest->at) };
+	size_t step = at == NULL ? part.len : part.len + 1;
+
+	if (step > 0)
+		io_rest->at += step;
+	io_rest->len -= step;
+	return part;
+}
+
 bool text_to_u64(struct text t, uint64_t max, uint64_t *out_value)
 {
 	uint64_t v = 0;

@@ -29,6 +29,8 @@ bool text_equal(struct text a, struct text b);
 bool text_equal_nocase(struct text a, struct text b);
 /* Is `t` exactly this word? */
 bool text_is(struct text t, const char *word);
+/* Take what stands before the first `stop`, and the stop itself, off *io_rest; all of it when there is none. */
+struct text text_take_until(struct text *io_rest, char stop);
 /* Decimal digits only, no sign, no leading zero except "0" itself, at most `max`. */
 bool text_to_u64(struct text t, uint64_t max, uint64_t *out_value) ATTR_MUST_CHECK;
 /* Hex digits, exactly 2*len of them, lower case only. */

@@ -61,21 +61,6 @@ void publish_slots_drop(struct publish *p, struct lease_entry *entry)
 	entry->has_slot = false;
 }
 
-static struct text take_until(struct text *rest, char end)
-{
-	struct text part = { rest->at, 0 };
-
-	while (part.len < rest->len && rest->at[part.len] != end)
-		part.len++;
-	rest->at += part.len;
-	rest->len -= part.len;
-	if (rest->len > 0) {
-		rest->at++;
-		rest->len--;
-	}
-	return part;
-}
-
 /*
  * Only the slots told with the greeting come with a state that holds: the predecessor's. A slot that moves from lease to lease later
  * begins shut, as does one that a lease leaves.
@@ -106,7 +91,7 @@ static void give_slot(struct publish *p, struct lease_entry *entry, uint32_t slo
 
 static bool read_slot(struct publish *p, struct text line, bool is_greeting)
 {
-	struct text slot = take_until(&line, ' '), generation = take_until(&line, ' ');
+	struct text slot = text_take_until(&line, ' '), generation = text_take_until(&line, ' ');
 	uint64_t slot_number, generation_number;
 	char id[LEASE_ID_MAX + 1];
 	struct lease_entry *entry;
@@ -129,7 +114,7 @@ static bool read_slot(struct publish *p, struct text line, bool is_greeting)
 bool publish_on_slots(struct publish *p, uint64_t version, struct text lines)
 {
 	while (lines.len > 0) {
-		if (!read_slot(p, take_until(&lines, '\n'), version == 0))
+		if (!read_slot(p, text_take_until(&lines, '\n'), version == 0))
 			return false;
 	}
 	return true;

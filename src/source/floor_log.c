@@ -101,35 +101,20 @@ static enum err remember(struct floor_log *log, const char *id, const struct flo
 
 /* --- reading --- */
 
-static struct text next_word(struct text *line)
-{
-	struct text word = { line->at, 0 };
-
-	while (word.len < line->len && line->at[word.len] != ' ')
-		word.len++;
-	line->at += word.len;
-	line->len -= word.len;
-	if (line->len > 0) {
-		line->at++;
-		line->len--;
-	}
-	return word;
-}
-
 static bool read_number(struct text *line, uint64_t *out_value)
 {
-	return text_to_u64(next_word(line), UINT64_MAX, out_value);
+	return text_to_u64(text_take_until(line, ' '), UINT64_MAX, out_value);
 }
 
 static bool read_lease(struct floor_log *log, struct text line)
 {
-	struct text word = next_word(&line);
+	struct text word = text_take_until(&line, ' ');
 	struct floor_mark mark = { 0 };
 	char id[LEASE_DOC_ID_MAX + 1];
 	uint64_t exp_ms;
 
 	if (!lease_doc_id_is_valid(word) || !read_number(&line, &mark.epoch) || !read_number(&line, &mark.number) ||
-	    !read_number(&line, &exp_ms) || !text_to_bytes_hex(next_word(&line), mark.sha256, 32) || line.len > 0)
+	    !read_number(&line, &exp_ms) || !text_to_bytes_hex(text_take_until(&line, ' '), mark.sha256, 32) || line.len > 0)
 		return false;
 	snprintf(id, sizeof(id), "%.*s", (int)word.len, word.at);
 	return remember(log, id, &mark, exp_ms, FOUND_MAX) == ERR_OK;
@@ -138,7 +123,7 @@ static bool read_lease(struct floor_log *log, struct text line)
 static bool read_manifest(struct floor_log *log, struct text line)
 {
 	return read_number(&line, &log->manifest.epoch) && read_number(&line, &log->manifest.number) &&
-	       text_to_bytes_hex(next_word(&line), log->manifest.sha256, 32) && line.len == 0;
+	       text_to_bytes_hex(text_take_until(&line, ' '), log->manifest.sha256, 32) && line.len == 0;
 }
 
 /* What a line is depends on how many came before it. */
@@ -148,7 +133,7 @@ static bool read_line(struct floor_log *log, struct text line, bool *is_other_ce
 
 	if (log->lines++ == 0)
 		return text_is(line, HEAD);
-	word = next_word(&line);
+	word = text_take_until(&line, ' ');
 	if (log->lines == 2) {
 		*is_other_cell = !text_is(line, log->cell);
 		return text_is(word, "cell") && lease_doc_id_is_valid(line);

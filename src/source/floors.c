@@ -31,35 +31,21 @@ struct floors {
 	bool is_due, is_unreadable, is_unwritable;
 };
 
-static struct text next_word(struct text *line)
-{
-	struct text word = { line->at, 0 };
-
-	while (word.len < line->len && line->at[word.len] != ' ')
-		word.len++;
-	line->at += word.len;
-	line->len -= word.len;
-	if (line->len > 0) {
-		line->at++;
-		line->len--;
-	}
-	return word;
-}
-
 static bool read_mark(struct text *line, struct floor_mark *mark)
 {
-	return text_to_u64(next_word(line), UINT64_MAX, &mark->epoch) &&
-	       text_to_u64(next_word(line), UINT64_MAX, &mark->number) && text_to_bytes_hex(next_word(line), mark->sha256, 32);
+	return text_to_u64(text_take_until(line, ' '), UINT64_MAX, &mark->epoch) &&
+	       text_to_u64(text_take_until(line, ' '), UINT64_MAX, &mark->number) &&
+	       text_to_bytes_hex(text_take_until(line, ' '), mark->sha256, 32);
 }
 
 static bool read_root_key(struct floors *f, struct text *line)
 {
 	struct keyset_doc_root *root = &f->state.root;
-	struct text id = next_word(line);
+	struct text id = text_take_until(line, ' ');
 	size_t at = root->key_count;
 
 	if (at == KEYSET_DOC_ROOT_MAX || !lease_doc_id_is_valid(id) ||
-	    !text_to_bytes_hex(next_word(line), root->keys[at].public_key, 32))
+	    !text_to_bytes_hex(text_take_until(line, ' '), root->keys[at].public_key, 32))
 		return false;
 	memcpy(f->root_ids[at], id.at, id.len);
 	f->root_ids[at][id.len] = '\0';
@@ -75,7 +61,7 @@ enum { SAW_HEAD = 1, SAW_CELL = 2, SAW_ANCHOR = 4, SAW_EPOCH = 8, SAW_KEYSET = 1
 static bool read_line(struct floors *f, struct text line, unsigned *saw, bool *is_our_cell)
 {
 	struct floors_state *s = &f->state;
-	struct text whole = line, word = next_word(&line);
+	struct text whole = line, word = text_take_until(&line, ' ');
 	unsigned bit;
 	bool is_good;
 
@@ -84,20 +70,20 @@ static bool read_line(struct floors *f, struct text line, unsigned *saw, bool *i
 	if (text_is(word, "root-key"))
 		return read_root_key(f, &line) && line.len == 0;
 	if (text_is(word, "cell")) {
-		struct text cell = next_word(&line);
+		struct text cell = text_take_until(&line, ' ');
 
 		bit = SAW_CELL;
 		is_good = lease_doc_id_is_valid(cell);
 		*is_our_cell = text_is(cell, f->cell);
 	} else if (text_is(word, "anchor")) {
 		bit = SAW_ANCHOR;
-		is_good = text_to_bytes_hex(next_word(&line), s->anchor, 32);
+		is_good = text_to_bytes_hex(text_take_until(&line, ' '), s->anchor, 32);
 	} else if (text_is(word, "epoch")) {
 		bit = SAW_EPOCH;
-		is_good = text_to_u64(next_word(&line), UINT64_MAX, &s->epoch);
+		is_good = text_to_u64(text_take_until(&line, ' '), UINT64_MAX, &s->epoch);
 	} else if (text_is(word, "threshold")) {
 		bit = SAW_THRESHOLD;
-		is_good = text_to_u64(next_word(&line), KEYSET_DOC_ROOT_MAX, &s->root.threshold);
+		is_good = text_to_u64(text_take_until(&line, ' '), KEYSET_DOC_ROOT_MAX, &s->root.threshold);
 	} else {
 		struct floor_mark *mark = text_is(word, "keyset") ? &s->keyset : text_is(word, "beat") ? &s->beat : &s->manifest;
 

@@ -64,25 +64,9 @@ static enum err put(struct sticky *s, struct text lease, const struct sticky_sta
 	return ERR_OK;
 }
 
-/* The next part of `line`, up to a blank or its end. */
-static struct text next_word(struct text *line)
-{
-	struct text word = { line->at, 0 };
-
-	while (word.len < line->len && line->at[word.len] != ' ')
-		word.len++;
-	line->at += word.len;
-	line->len -= word.len;
-	if (line->len > 0) {
-		line->at++;
-		line->len--;
-	}
-	return word;
-}
-
 static enum err read_line(struct sticky *s, struct text line)
 {
-	struct text lease = next_word(&line), rev = next_word(&line), print = next_word(&line);
+	struct text lease = text_take_until(&line, ' '), rev = text_take_until(&line, ' '), print = text_take_until(&line, ' ');
 	struct sticky_state state;
 
 	if (line.len > 0 || !text_to_u64(rev, UINT64_MAX, &state.rev) ||

@@ -63,24 +63,11 @@ static bool is_nocase(struct text t, const char *word)
 	return text_equal_nocase(t, text_of(word));
 }
 
-/* Take the text before the next `stop` and step over both; all of it when there is none. */
-static struct text take_until(struct text *io_rest, char stop)
-{
-	const char *at = io_rest->len == 0 ? NULL : memchr(io_rest->at, stop, io_rest->len);
-	struct text part = { io_rest->at, at == NULL ? io_rest->len : (size_t)(at - io_rest->at) };
-	size_t step = at == NULL ? part.len : part.len + 1;
-
-	if (step > 0)
-		io_rest->at += step;
-	io_rest->len -= step;
-	return part;
-}
-
 /* --- lines --- */
 
 bool http1_split_field(struct text line, struct text *out_name, struct text *out_value)
 {
-	struct text value = line, name = take_until(&value, ':');
+	struct text value = line, name = text_take_until(&value, ':');
 
 	/* No colon, nothing or a blank before it: section 5.1 has no such line. */
 	if (name.len == line.len || !is_token(name))
@@ -138,8 +125,8 @@ static bool read_form(struct http1_request *request)
 
 static bool read_request_line(struct text line, struct http1_request *request, bool *out_is_10)
 {
-	request->method_word = take_until(&line, ' ');
-	request->target = take_until(&line, ' ');
+	request->method_word = text_take_until(&line, ' ');
+	request->target = text_take_until(&line, ' ');
 	if (!is_method(request->method_word) || !read_version(line, out_is_10))
 		return false;
 	request->method = text_is(request->method_word, "GET")	     ? HTTP1_METHOD_GET
@@ -153,8 +140,8 @@ static bool read_request_line(struct text line, struct http1_request *request, b
  * changes nothing. */
 static bool read_status_line(struct text line, struct http1_response *response, bool *out_is_10)
 {
-	struct text version = take_until(&line, ' ');
-	struct text status = take_until(&line, ' ');
+	struct text version = text_take_until(&line, ' ');
+	struct text status = text_take_until(&line, ' ');
 	uint64_t code;
 
 	if (!read_version(version, out_is_10) || status.len != 3 ||
@@ -263,7 +250,7 @@ static void on_framing_look_alike(struct gathered *g, struct text value)
 static void on_connection(struct gathered *g, struct text value)
 {
 	while (value.len > 0) {
-		struct text option = trimmed(take_until(&value, ','));
+		struct text option = trimmed(text_take_until(&value, ','));
 
 		if (option.len == 0)
 			continue;
@@ -283,7 +270,7 @@ static void on_connection(struct gathered *g, struct text value)
 static void on_upgrade(struct gathered *g, struct text value)
 {
 	while (value.len > 0) {
-		struct text protocol = trimmed(take_until(&value, ','));
+		struct text protocol = trimmed(text_take_until(&value, ','));
 
 		if (protocol.len == 0)
 			continue;
@@ -331,8 +318,8 @@ bool http1_next_field(struct text *io_fields, struct text *out_name, struct text
 
 	if (io_fields->len == 0)
 		return false;
-	line = take_until(io_fields, '\r');
-	take_until(io_fields, '\n');
+	line = text_take_until(io_fields, '\r');
+	text_take_until(io_fields, '\n');
 	return http1_split_field(line, out_name, out_value);
 }
 
@@ -354,9 +341,9 @@ static struct gathered gather(struct text rest)
 static struct text first_line(const uint8_t *bytes, size_t len, struct text *out_fields)
 {
 	struct text head = { (const char *)bytes, len - 2 };
-	struct text line = take_until(&head, '\r');
+	struct text line = text_take_until(&head, '\r');
 
-	take_until(&head, '\n');
+	text_take_until(&head, '\n');
 	*out_fields = head;
 	return line;
 }

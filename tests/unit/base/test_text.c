@@ -77,3 +77,18 @@ Test(text, an_escaped_byte_is_printable_and_never_cut_in_the_middle)
 	}
 	cr_expect_eq(text_escape(text_of("a"), NULL, 0), 0);
 }
+
+Test(text, what_stands_before_a_stop_is_taken_with_the_stop)
+{
+	struct text rest = text_of("ab  c"), none = { NULL, 0 };
+
+	cr_expect(text_is(text_take_until(&rest, ' '), "ab"));
+	cr_expect(text_is(text_take_until(&rest, ' '), ""), "two stops have nothing between them");
+	cr_expect(text_is(text_take_until(&rest, ' '), "c"), "the last part needs no stop");
+	cr_expect_eq(rest.len, 0);
+	cr_expect_eq(text_take_until(&rest, ' ').len, 0);
+	cr_expect_eq(text_take_until(&none, ' ').len, 0);
+	rest = text_of("ab ");
+	cr_expect(text_is(text_take_until(&rest, ' '), "ab"));
+	cr_expect_eq(rest.len, 0, "a stop at the end leaves nothing");
+}
